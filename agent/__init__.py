@@ -1,0 +1,1 @@
+"""The daemon on the device: source → discretise → perturb → outbox → publish."""

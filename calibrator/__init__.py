@@ -1,0 +1,1 @@
+"""The server: ingest → estimate → calibrate → push; window → charge → release."""

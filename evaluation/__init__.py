@@ -1,0 +1,1 @@
+"""Benchmarks, attackers, and the papers' tables and figures, on synthetic and real data."""

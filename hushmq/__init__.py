@@ -1,0 +1,1 @@
+"""The front door: one command line that lazily imports the rest."""
