@@ -1,0 +1,1 @@
+"""Benchmarks: speeds and sizes as ratios, both sides measured in one run."""

@@ -1,0 +1,17 @@
+"""One line of a benchmark: what was measured, against what, and what we aim at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measured value, the side it was compared with in the same run, and the aim."""
+
+    name: str
+    value: float
+    unit: str
+    against: str = ""
+    ratio: float | None = None
+    aim: str = ""
