@@ -1,0 +1,287 @@
+"""One model per message of the contract. A message carries its version `v`; anything unexpected is refused.
+
+What may never change within version 1: the meaning of a field, its unit, its being required. A new optional
+field needs a new version, because an unknown field is refused (a device that does not understand a setting
+must not half-apply it).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from broker.packing import packed_size
+from broker.problem import Reason, Rejected
+from broker.topics import LEVEL
+from pufferfish.binary import Adversary, Box, Noise
+
+LARGEST = 256 * 1024
+
+Level = Annotated[str, Field(pattern=rf"^{LEVEL.pattern}$")]
+Tick = Annotated[int, Field(ge=0, lt=2**53)]
+Version = Annotated[int, Field(ge=1, lt=2**53)]
+Epsilon = Annotated[float, Field(gt=0, le=20)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+NanoNats = Annotated[int, Field(ge=0)]
+
+
+class Message(BaseModel):
+    """What all messages share: frozen, strict, no unknown fields, no NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Interval(Message):
+    """A closed interval of a probability."""
+
+    low: Probability
+    high: Probability
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise ValueError("low must not be above high")
+        return self
+
+
+class Theta(Message):
+    """A class of binary chains: P(0→1) within q, P(1→0) within r."""
+
+    q: Interval
+    r: Interval
+
+    @classmethod
+    def of(cls, box: Box) -> Theta:
+        return cls(q=Interval(low=box.q_low, high=box.q_high), r=Interval(low=box.r_low, high=box.r_high))
+
+    @property
+    def box(self) -> Box:
+        return Box(self.q.low, self.q.high, self.r.low, self.r.high)
+
+
+class Threshold(Message):
+    """State 1 at or above `at`, state 0 below; within `hysteresis` of it the state stays what it was."""
+
+    kind: Literal["threshold"] = "threshold"
+    at: float
+    hysteresis: Annotated[float, Field(ge=0)] = 0.0
+
+
+class Audiences(Message):
+    """ε for whoever reads the sanitized stream, and for whoever reads only releases."""
+
+    operator: Epsilon
+    public: Epsilon
+
+
+class Window(Message):
+    """A tumbling window: ticks n·length … (n+1)·length − 1 for every n."""
+
+    ticks: Annotated[int, Field(ge=1, le=2**40)]
+
+
+class Assumption(Message):
+    """Θ before any evidence, and the region that Θ always contains however much evidence there is."""
+
+    start: Theta
+    floor: Theta
+
+    @model_validator(mode="after")
+    def _start_contains_floor(self) -> Self:
+        if not self.start.box.contains(self.floor.box):
+            raise ValueError("start must contain floor")
+        return self
+
+
+class StreamPolicy(Message):
+    """What ops decide for one stream."""
+
+    states: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)]
+    period_ms: Annotated[int, Field(ge=1, le=86_400_000)]
+    discretiser: Threshold
+    theta: Assumption
+    adversary: Adversary = "informed"
+    epsilon: Audiences
+    windows: Annotated[dict[Level, Window], Field(max_length=16)]
+    learning: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of a window's public tilt that pays for what the calibrator learns from it."""
+
+
+class Policy(Message):
+    """`policy`, retained, signed by ops: what every device of the cohort does."""
+
+    v: Literal[1] = 1
+    version: Version
+    cohort: Level
+    streams: Annotated[dict[Level, StreamPolicy], Field(min_length=1, max_length=64)]
+
+
+class NoiseSetting(Message):
+    """`noise/<stream>[/<device>]`, retained, signed by the calibrator: Θ now believed and the noise for it."""
+
+    v: Literal[1] = 1
+    version: Version
+    policy: Version
+    cohort: Level
+    stream: Level
+    device: Level | None = None
+    theta: Theta
+    rho0: Probability
+    rho1: Probability
+
+    @property
+    def noise(self) -> Noise:
+        return Noise(self.rho0, self.rho1)
+
+    @model_validator(mode="after")
+    def _informative(self) -> Self:
+        if self.rho0 + self.rho1 >= 1:
+            raise ValueError("rho0 + rho1 must be below 1")
+        return self
+
+
+class Batch(Message):
+    """`z/<shard>/<device>/<stream>`: a run of ticks, each state already perturbed.
+
+    `after` is the last tick this device made before `first`: what lies between is a gap, and never comes.
+    """
+
+    v: Literal[1] = 1
+    first: Tick
+    after: Tick | None
+    count: Annotated[int, Field(ge=1, le=65_536)]
+    bits: Annotated[int, Field(ge=1, le=8)] = 1
+    states: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+    noise: Version
+
+    @property
+    def last(self) -> int:
+        return self.first + self.count - 1
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.after is not None and self.after >= self.first:
+            raise ValueError("after must be below first")
+        if len(self.states) != 4 * -(-packed_size(self.count, self.bits) // 3):
+            raise ValueError("states do not have the length that count and bits ask for")
+        return self
+
+
+class Counted(Message):
+    """What is durably counted of one stream: everything up to `highest` but the holes (inclusive ranges)."""
+
+    highest: Tick
+    holes: Annotated[tuple[tuple[Tick, Tick], ...], Field(max_length=4096)] = ()
+
+
+class Seen(Message):
+    """`seen/<device>`, retained: what the calibrator has durably counted, so the device may forget it."""
+
+    v: Literal[1] = 1
+    streams: dict[Level, Counted]
+
+
+class Refusal(Message):
+    """A pushed version that the device refused, and why."""
+
+    version: int | None
+    reason: Reason
+
+
+class StreamStatus(Message):
+    """One stream on one device. sampled = counted + buffered + dropped, in ticks."""
+
+    noise: Version | None
+    refused: Refusal | None = None
+    sampled: Annotated[int, Field(ge=0)]
+    buffered: Annotated[int, Field(ge=0)]
+    dropped: Annotated[int, Field(ge=0)]
+
+
+class Status(Message):
+    """`status/<device>`, retained, and the last will (online false, nothing else known)."""
+
+    v: Literal[1] = 1
+    online: bool
+    policy: Version | None = None
+    refused: Refusal | None = None
+    streams: dict[Level, StreamStatus] = {}
+
+
+class Release(Message):
+    """`release/<stream>/<window>/<scope>`, retained: a noisy histogram of one closed window."""
+
+    v: Literal[1] = 1
+    stream: Level
+    window: Level
+    scope: Level
+    first: Tick
+    last: Tick
+    devices: Annotated[int, Field(ge=1)]
+    ticks: Annotated[int, Field(ge=1)]
+    states: tuple[str, ...]
+    counts: tuple[int, ...]
+    frequencies: tuple[float, ...]
+    standard_errors: tuple[Annotated[float, Field(ge=0)], ...]
+    scale: Annotated[float, Field(gt=0)]
+    tilt: NanoNats
+    loss: Annotated[float, Field(ge=0)]
+    budget: Epsilon
+    adversary: Adversary
+    theta: Theta
+    entry: Annotated[int, Field(ge=1)]
+
+
+class Account(Message):
+    """One audience's account: the loss so far under Θ, and what is left of the budget."""
+
+    budget: Epsilon
+    loss: Annotated[float, Field(ge=0)]
+    left: float
+    theta: Theta
+
+
+class LedgerState(Message):
+    """`ledger/<stream>`, retained: both audiences' accounts."""
+
+    v: Literal[1] = 1
+    stream: Level
+    adversary: Adversary
+    entries: Annotated[int, Field(ge=0)]
+    operator: Account
+    public: Account
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def encode(message: BaseModel) -> bytes:
+    """The payload of a message: compact JSON."""
+    return message.model_dump_json().encode()
+
+
+def decode(model: type[M], payload: bytes) -> M:
+    """The message in a payload, or Rejected. Never echoes the payload's values."""
+    if len(payload) > LARGEST:
+        raise Rejected(Reason.TOO_LARGE, f"{len(payload)} bytes, at most {LARGEST} are read")
+    try:
+        return model.model_validate_json(payload)
+    except ValidationError as error:
+        raise _rejection(model, error) from None
+
+
+def _rejection(model: type[BaseModel], error: ValidationError) -> Rejected:
+    """Name the first offending field and the rule, without the value that broke it."""
+    first = error.errors(include_input=False, include_context=False, include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the message"
+    reason = Reason.UNKNOWN_VERSION if first["loc"] == ("v",) else Reason.MALFORMED
+    return Rejected(reason, f"{model.__name__}: {where}: {first['msg']}")
+
+
+def canonical(message: BaseModel) -> bytes:
+    """The one byte string that stands for a message when it is signed: sorted keys, no spaces, UTF-8."""
+    return json.dumps(
+        message.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()

@@ -1,0 +1,122 @@
+"""Ed25519 signatures over the canonical encoding of a message, and the key files.
+
+The signed bytes are `hushmq/1/<kind>\\n` followed by the canonical JSON, so that a signature for one kind of
+message never counts for another. A key file holds 32 bytes as base64 in one line; a private one is refused
+unless only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Generic, Literal, TypeVar
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import Field
+
+from broker.messages import Message, NoiseSetting, Policy, canonical, decode
+from broker.problem import Problem, Reason, Rejected
+
+S = TypeVar("S", Policy, NoiseSetting)
+
+
+class Signed(Message, Generic[S]):
+    """What goes over the wire for a signed message: the message, the key's id and the signature."""
+
+    v: Literal[1] = 1
+    message: S
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    signature: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")]
+
+
+def _signed_bytes(message: Policy | NoiseSetting) -> bytes:
+    return f"hushmq/1/{type(message).__name__}\n".encode() + canonical(message)
+
+
+class PublicKey:
+    """A key that checks signatures."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._key = Ed25519PublicKey.from_public_bytes(raw)
+        self.raw = raw
+        self.id = blake2b(raw, digest_size=8).hexdigest()
+
+    @classmethod
+    def parse(cls, text: str) -> PublicKey:
+        """A key from its base64 text; ValueError says what is wrong."""
+        return cls(_key_bytes(text))
+
+    def __str__(self) -> str:
+        return b64encode(self.raw).decode()
+
+    def verifies(self, message: Policy | NoiseSetting, signature: bytes) -> bool:
+        try:
+            self._key.verify(signature, _signed_bytes(message))
+        except InvalidSignature:
+            return False
+        return True
+
+
+class PrivateKey:
+    """A key that signs. Its bytes appear in no repr."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(raw)
+        self.public = PublicKey(self._key.public_key().public_bytes_raw())
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        return cls(Ed25519PrivateKey.generate().private_bytes_raw())
+
+    def sign(self, message: S) -> Signed[S]:
+        signature = b64encode(self._key.sign(_signed_bytes(message))).decode()
+        return Signed[type(message)](message=message, key=self.public.id, signature=signature)  # type: ignore[misc]
+
+    def save(self, path: Path) -> None:
+        """Write the key for its owner's eyes only; an existing file is never overwritten."""
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise Problem(f"{path} exists: a private key is never overwritten") from None
+        with os.fdopen(handle, "w") as file:
+            file.write(b64encode(self._key.private_bytes_raw()).decode() + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> PrivateKey:
+        """Read a key file that only its owner can read."""
+        try:
+            with path.open() as file:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                if mode & 0o077:
+                    raise Problem(f"{path} is open to others (mode {mode:o}): chmod 600 it")
+                return cls(_key_bytes(file.read()))
+        except OSError as error:
+            raise Problem(f"{path}: {error.strerror}") from None
+        except ValueError as error:
+            raise Problem(f"{path}: {error}") from None
+
+
+def _key_bytes(text: str) -> bytes:
+    try:
+        raw = b64decode(text.strip(), validate=True)
+    except ValueError:
+        raw = b""
+    if len(raw) != 32:
+        raise ValueError("a key is 32 bytes in base64, 44 characters")
+    return raw
+
+
+def verify(model: type[S], payload: bytes, keys: Iterable[PublicKey]) -> S:
+    """The signed message in a payload, signed by one of the keys, or Rejected."""
+    signed = decode(Signed[model], payload)  # type: ignore[valid-type]
+    for key in keys:
+        if key.id == signed.key:
+            if key.verifies(signed.message, b64decode(signed.signature)):
+                return signed.message  # type: ignore[no-any-return]
+            raise Rejected(Reason.BAD_SIGNATURE, f"the signature does not fit the message and key {key.id}")
+    raise Rejected(Reason.UNKNOWN_KEY, f"key {signed.key} is not among those trusted")
