@@ -1,0 +1,85 @@
+"""Mosquitto, the broker most sites run already: its configuration, and one as a child process.
+
+Its defaults lose acknowledged messages: a queue ends at 1000, and what changed since the last half-hourly save
+dies with the process. Both are lifted here.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from hashlib import pbkdf2_hmac
+from pathlib import Path
+
+from broker.process import BrokerProcess, find_executable, write_private
+from broker.site import Site, rights
+
+ITERATIONS = 101
+"""As mosquitto_passwd has it. Our passwords are random, so that guessing is hopeless even with quick hashes."""
+
+
+def executable() -> Path:
+    """The mosquitto on PATH or where Debian puts it."""
+    return find_executable(
+        "mosquitto", "install the package mosquitto (Debian: apt install mosquitto)", Path("/usr/sbin")
+    )
+
+
+def password_line(name: str, password: str) -> str:
+    """One line of a password file: PBKDF2 with SHA-512, as mosquitto_passwd of version 2 writes it."""
+    salt = os.urandom(12)
+    digest = pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
+    return f"{name}:$7${ITERATIONS}${b64encode(salt).decode()}${b64encode(digest).decode()}"
+
+
+def password_file(site: Site) -> str:
+    return "".join(f"{password_line(identity.name, identity.password)}\n" for identity in site.identities)
+
+
+def acl_file(site: Site) -> str:
+    lines: list[str] = []
+    for identity in site.identities:
+        granted = rights(site.cohort, identity)
+        lines.append(f"user {identity.name}")
+        lines += [f"topic write {name}" for name in granted.publish]
+        lines += [f"topic read {name}" for name in granted.subscribe]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def configuration(*, host: str, port: int, folder: Path) -> str:
+    settings = [
+        f"listener {port} {host}",
+        "allow_anonymous false",
+        f"password_file {folder / 'passwords'}",
+        f"acl_file {folder / 'acl'}",
+        "persistence true",
+        f"persistence_location {folder}/",
+        "autosave_on_changes true",
+        "autosave_interval 1",
+        "max_queued_messages 0",
+        "max_queued_bytes 0",
+        "set_tcp_nodelay true",
+        "log_dest stderr",
+        "log_type error",
+        "log_type warning",
+        "log_type notice",
+        "log_type information",
+        "connection_messages false",
+    ]
+    if os.geteuid() == 0:
+        settings.append("user root")  # otherwise it becomes a user who cannot read these files
+    return "\n".join(settings) + "\n"
+
+
+class MosquittoServer(BrokerProcess):
+    """Mosquitto as a child process, keeping everything in its folder."""
+
+    ready = " running"
+
+    def command(self) -> list[str]:
+        write_private(self.folder / "passwords", password_file(self.site))
+        write_private(self.folder / "acl", acl_file(self.site))
+        file = self.folder / "mosquitto.conf"
+        write_private(file, configuration(host=self.host, port=self.port, folder=self.folder))
+        return [str(executable()), "-c", str(file)]

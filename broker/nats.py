@@ -1,0 +1,79 @@
+"""NATS with its MQTT listener: the broker that comes with us, and its configuration.
+
+MQTT topics are NATS subjects with '.' for '/', so permissions are written in subjects. Two things are not
+obvious, and tested by trying: `x/#` covers `x` itself, which `x.>` does not; and a QoS 1 subscription is
+delivered through a subject below `$MQTT.sub.`, which the subscriber must be allowed to read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from broker.process import BrokerProcess, find_executable, write_private
+from broker.site import Identity, Site, rights
+
+
+def executable() -> Path:
+    """The nats-server that pip installed beside this Python, or the one on PATH."""
+    return find_executable(
+        "nats-server", "pip install 'hushmq[broker]', or put nats-server on PATH", Path(sys.executable).parent
+    )
+
+
+def subjects(topic_filter: str) -> list[str]:
+    """The NATS subjects that an MQTT topic filter stands for."""
+    if topic_filter == "#":
+        return [">"]
+    if topic_filter.endswith("/#"):
+        stem = topic_filter.removesuffix("/#").replace("/", ".").replace("+", "*")
+        return [stem, f"{stem}.>"]
+    return [topic_filter.replace("/", ".").replace("+", "*")]
+
+
+def permissions(cohort: str, identity: Identity) -> dict[str, dict[str, list[str]]]:
+    granted = rights(cohort, identity)
+    publish = [subject for name in granted.publish for subject in subjects(name)]
+    subscribe = [subject for name in granted.subscribe for subject in subjects(name)]
+    return {
+        # An empty list would allow everything.
+        "publish": {"allow": publish} if publish else {"deny": [">"]},
+        "subscribe": {"allow": [*subscribe, "$MQTT.sub.>"]},
+    }
+
+
+def configuration(site: Site, *, host: str, port: int, store: Path) -> str:
+    """The whole configuration file: JSON, which nats-server reads as well as its own format."""
+    users = [
+        {
+            "user": identity.name,
+            "password": identity.password,
+            "allowed_connection_types": ["MQTT"],
+            "permissions": permissions(site.cohort, identity),
+        }
+        for identity in site.identities
+    ]
+    settings = {
+        "server_name": "hushmq",
+        # The NATS protocol has to listen somewhere; nobody may log in there.
+        "host": "127.0.0.1",
+        "port": -1,
+        "mqtt": {"host": host, "port": port, "max_ack_pending": 10_000},
+        "jetstream": {"store_dir": str(store)},
+        "authorization": {"users": users},
+        "max_payload": 1_048_576,
+    }
+    return json.dumps(settings, indent=2) + "\n"
+
+
+class NatsServer(BrokerProcess):
+    """nats-server as a child process, keeping everything in its folder."""
+
+    ready = "Server is ready"
+
+    def command(self) -> list[str]:
+        file = self.folder / "nats.conf"
+        text = configuration(self.site, host=self.host, port=self.port, store=self.folder / "jetstream")
+        write_private(file, text)
+        return [str(executable()), "-c", str(file)]

@@ -1,0 +1,59 @@
+"""Real brokers for every test that opens a socket: `broker` runs the test on NATS and on Mosquitto.
+
+The site has the cohort "test" and the identities "ops", "calibrator", "subscriber", "wearable-1" to
+"wearable-3". Each test gets its own process, on a free port, with an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.mosquitto import MosquittoServer
+from broker.mosquitto import executable as mosquitto_executable
+from broker.nats import NatsServer
+from broker.problem import Problem
+from broker.process import BrokerProcess
+from broker.site import Identity, Site
+
+SITE = Site(
+    cohort="test",
+    identities=(
+        Identity("ops", "ops", "ops-secret"),
+        Identity("calibrator", "calibrator", "calibrator-secret"),
+        Identity("subscriber", "subscriber", "subscriber-secret"),
+        *(Identity("device", f"wearable-{n}", f"wearable-{n}-secret") for n in (1, 2, 3)),
+    ),
+)
+
+
+@pytest.fixture
+def site() -> Site:
+    return SITE
+
+
+@pytest.fixture
+def nats(site: Site, tmp_path: Path) -> Iterator[NatsServer]:
+    with NatsServer(site, tmp_path / "nats") as server:
+        yield server
+
+
+@pytest.fixture
+def mosquitto(site: Site, tmp_path: Path) -> Iterator[MosquittoServer]:
+    try:
+        mosquitto_executable()
+    except Problem as problem:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(problem))
+    with MosquittoServer(site, tmp_path / "mosquitto") as server:
+        yield server
+
+
+@pytest.fixture(params=["nats", "mosquitto"])
+def broker(request: pytest.FixtureRequest) -> BrokerProcess:
+    server: BrokerProcess = request.getfixturevalue(request.param)
+    return server
