@@ -118,7 +118,7 @@ class BrokerProcess(ABC):
                 stderr=log,
                 cwd=self.folder,
                 start_new_session=True,  # Ctrl-C in the terminal is ours to handle, in our order
-                preexec_fn=_die_with_parent(),  # noqa: PLW1509  # it makes one system call and takes no lock
+                preexec_fn=die_with_parent(),  # noqa: PLW1509  # it makes one system call and takes no lock
             )
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -193,7 +193,8 @@ def _last_line(said: str) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-def _die_with_parent() -> Callable[[], None] | None:
+def die_with_parent() -> Callable[[], None] | None:
+    """What a child calls before it starts, so that it ends with the thread that started it (Linux)."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -1,6 +1,6 @@
 """Ed25519 signatures over the canonical encoding of a message, and the key files.
 
-The signed bytes are `hushmq/1/<kind>\\n` followed by the canonical JSON, so that a signature for one kind of
+The signed bytes are `hushmq/1/<kind>`, a line feed and the canonical JSON, so that a signature for one kind of
 message never counts for another. A key file holds 32 bytes as base64 in one line; a private one is refused
 unless only its owner can read it.
 """
@@ -13,7 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -32,6 +32,10 @@ class Signed(Message, Generic[S]):
     message: S
     key: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     signature: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")]
+
+
+_ENVELOPES: dict[type[Message], Any] = {Policy: Signed[Policy], NoiseSetting: Signed[NoiseSetting]}
+"""The kinds of message that are ever signed."""
 
 
 def _signed_bytes(message: Policy | NoiseSetting) -> bytes:
@@ -75,7 +79,10 @@ class PrivateKey:
 
     def sign(self, message: S) -> Signed[S]:
         signature = b64encode(self._key.sign(_signed_bytes(message))).decode()
-        return Signed[type(message)](message=message, key=self.public.id, signature=signature)  # type: ignore[misc]
+        envelope: Signed[S] = _ENVELOPES[type(message)](
+            message=message, key=self.public.id, signature=signature
+        )
+        return envelope
 
     def save(self, path: Path) -> None:
         """Write the key for its owner's eyes only; an existing file is never overwritten."""
@@ -113,10 +120,10 @@ def _key_bytes(text: str) -> bytes:
 
 def verify(model: type[S], payload: bytes, keys: Iterable[PublicKey]) -> S:
     """The signed message in a payload, signed by one of the keys, or Rejected."""
-    signed = decode(Signed[model], payload)  # type: ignore[valid-type]
+    signed: Signed[S] = decode(_ENVELOPES[model], payload)
     for key in keys:
         if key.id == signed.key:
             if key.verifies(signed.message, b64decode(signed.signature)):
-                return signed.message  # type: ignore[no-any-return]
+                return signed.message
             raise Rejected(Reason.BAD_SIGNATURE, f"the signature does not fit the message and key {key.id}")
     raise Rejected(Reason.UNKNOWN_KEY, f"key {signed.key} is not among those trusted")

@@ -1,0 +1,28 @@
+"""Events, not sentences: one line each on standard error, for people on a terminal, JSON elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Literal, TextIO
+
+import structlog
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def logger(
+    level: str = "info", form: Literal["auto", "console", "json"] = "auto", to: TextIO | None = None
+) -> Any:
+    """A logger of its own, not the process's. `auto`: console on a terminal, JSON elsewhere."""
+    output = sys.stderr if to is None else to
+    pretty = form == "console" or (form == "auto" and output.isatty())
+    return structlog.wrap_logger(
+        structlog.PrintLogger(output),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.dev.ConsoleRenderer() if pretty else structlog.processors.JSONRenderer(),
+        ],
+    )

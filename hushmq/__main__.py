@@ -1,0 +1,123 @@
+"""The command line. Each subcommand is a module that is imported only when it is asked for.
+
+Exit codes: 0 done; 1 ran, and the answer is no; 2 something a person can mend; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from typing import NoReturn, Protocol, cast
+
+from broker.problem import Problem
+
+
+class Subcommand(Protocol):
+    """What a subcommand's module offers."""
+
+    configure: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a subcommand lives, what it does, and the extra that carries its dependencies."""
+
+    module: str
+    summary: str
+    extra: str | None = None
+
+
+COMMANDS = {
+    "demo": Entry("hushmq.demo", "run the whole loop on this machine for half a minute", "demo"),
+    "agent": Entry("agent.cli", "the daemon on a device"),
+    "broker": Entry("broker.cli", "run or configure a broker", "broker"),
+    "keys": Entry("broker.keys_cli", "make and show signing keys"),
+    "calibrator": Entry(
+        "calibrator.cli", "the server: ingest, estimate, push, charge, release", "calibrator"
+    ),
+    "calibrate": Entry("hushmq.calibrate", "noise for a given loss"),
+    "price": Entry("hushmq.price", "loss of a given noise"),
+    "scale": Entry("hushmq.scale", "Laplace scale for a chain, by any of the methods", "calibrator"),
+    "ledger": Entry("hushmq.ledger", "price a timeline of releases"),
+    "explain": Entry("hushmq.explain", "plots of loss, noise and timelines", "evaluation"),
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Problem(f"{message} (see {self.prog} --help)")
+
+
+def _parser() -> Parser:
+    width = max(map(len, COMMANDS))
+    listing = "\n".join(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items())
+    parser = Parser(
+        prog="hushmq",
+        description="A streaming privacy agent for IoT.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"commands:\n{listing}\n\nexamples:\n  hushmq demo --seconds 30\n"
+        "  hushmq calibrate --q 0.09 --r 0.11 --epsilon 1\n  hushmq agent run --config agent.toml",
+    )
+    parser.add_argument("--version", action="version", version=f"hushmq {version('hushmq')}")
+    parser.add_argument(
+        "command", metavar="COMMAND", help="one of the commands below; COMMAND --help tells more"
+    )
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def load(name: str) -> Subcommand:
+    """Import a subcommand, or say which extra is missing."""
+    entry = COMMANDS[name]
+    try:
+        return cast("Subcommand", import_module(entry.module))
+    except ModuleNotFoundError as error:
+        if entry.extra is None or error.name is None or error.name.split(".")[0] in PACKAGES:
+            raise
+        raise Problem(
+            f"'hushmq {name}' needs {error.name}, which is not installed: pip install 'hushmq[{entry.extra}]'"
+        ) from None
+
+
+PACKAGES = frozenset({"hushmq", "pufferfish", "agent", "broker", "calibrator", "evaluation"})
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    head = _parser().parse_args(argv)
+    if head.command not in COMMANDS:
+        raise Problem(f"unknown command {head.command!r}: choose from {', '.join(COMMANDS)}")
+    subcommand = load(head.command)
+    parser = Parser(
+        prog=f"hushmq {head.command}",
+        description=f"{COMMANDS[head.command].summary[0].upper()}{COMMANDS[head.command].summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    subcommand.configure(parser)
+    return subcommand.run(parser.parse_args(head.rest))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        return _dispatch(sys.argv[1:] if argv is None else argv)
+    except Problem as problem:
+        print(f"hushmq: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody to tell. Keep the interpreter from trying again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

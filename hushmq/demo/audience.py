@@ -1,0 +1,173 @@
+"""Who looks on: ops, who may read everything, and a plain subscriber, who may read releases only.
+
+Ops' view is the auditor's: it keeps what every topic says, and compares each sanitized state with the truth,
+which the demo knows because it simulates the wearables.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+from broker.connection import Connection
+from broker.endpoint import Endpoint
+from broker.messages import (
+    Batch,
+    LedgerState,
+    NoiseSetting,
+    Policy,
+    Release,
+    Seen,
+    Status,
+    decode,
+)
+from broker.packing import unpack
+from broker.problem import Rejected
+from broker.signature import Signed
+from broker.topics import ROOT, parse
+from hushmq.demo.plan import Plan
+
+Flips = Counter[int]
+
+
+@dataclass(slots=True)
+class Record:
+    """What the auditor has seen so far."""
+
+    statuses: dict[str, Status] = field(default_factory=dict)
+    settings: dict[int, NoiseSetting] = field(default_factory=dict)
+    releases: list[Release] = field(default_factory=list)
+    ledger: LedgerState | None = None
+    received: int = 0
+    """Sanitized states received, each (device, tick) once."""
+    flips: dict[tuple[str, int], Flips] = field(default_factory=lambda: defaultdict(Counter))
+    """By device and noise version: how often a true state (0 or 1) was seen (key 0, 1) and was flipped (2, 3)."""
+    perturbed_twice: int = 0
+    """(device, tick) pairs that appeared with two different values."""
+    unreadable: list[str] = field(default_factory=list)
+    """Topics with a message that is not of the contract."""
+
+
+class Auditor:
+    """Ops' connection and what it has heard."""
+
+    def __init__(self, plan: Plan, endpoint: Endpoint, log: Any) -> None:
+        self._plan = plan
+        self._chains = {wearable.name: wearable.chain() for wearable in plan.wearables}
+        self._heard: dict[str, dict[int, int]] = defaultdict(dict)
+        self._lock = threading.Lock()
+        self.record = Record()
+        self.topics: set[str] = set()
+        """Topics on which anything retained may stand."""
+        self.connection = Connection(
+            endpoints=[endpoint],
+            client_id=f"ops-{plan.cohort}",
+            subscriptions=[f"{ROOT}/{plan.cohort}/#"],
+            on_message=self._hear,
+            keep_session=False,
+            log=log,
+        )
+
+    def _hear(self, topic: str, payload: bytes, _retained: bool) -> None:
+        if not payload:
+            return
+        with self._lock:
+            self.topics.add(topic)
+            try:
+                self._read(topic, payload)
+            except Rejected:
+                self.record.unreadable.append(topic)
+
+    def _read(self, topic: str, payload: bytes) -> None:
+        address, record = parse(topic), self.record
+        match address.kind if address else None:
+            case "policy":
+                decode(Signed[Policy], payload)
+            case "noise":
+                setting = decode(Signed[NoiseSetting], payload).message
+                record.settings[setting.version] = setting
+            case "z" if address and address.device:
+                self._compare(address.device, decode(Batch, payload))
+            case "seen":
+                decode(Seen, payload)
+            case "status" if address and address.device:
+                record.statuses[address.device] = decode(Status, payload)
+            case "release":
+                release = decode(Release, payload)
+                if all(release.entry != known.entry for known in record.releases):
+                    record.releases.append(release)
+            case "ledger":
+                record.ledger = decode(LedgerState, payload)
+            case _:
+                record.unreadable.append(topic)
+
+    def _compare(self, device: str, batch: Batch) -> None:
+        """Hold a batch against the truth, tick by tick, and against what was heard of the same ticks before."""
+        states = unpack(batch.states, batch.count, batch.bits)
+        heard = self._heard[device]
+        if batch.first in heard:
+            again = [heard.get(batch.first + offset) for offset in range(batch.count)]
+            self.record.perturbed_twice += sum(
+                old is not None and old != new for old, new in zip(again, states, strict=True)
+            )
+            return
+        truth = self._chains[device].states(batch.first, batch.count)
+        flips = self.record.flips[device, batch.noise]
+        for offset, (true, sanitized) in enumerate(zip(truth, states, strict=True)):
+            heard[batch.first + offset] = sanitized
+            flips[true] += 1
+            flips[true + 2] += true != sanitized
+        self.record.received += batch.count
+
+
+class Reader:
+    """A plain paho subscriber, as an analyst would write it. It asks for everything and should get releases only."""
+
+    def __init__(self, plan: Plan, endpoint: Endpoint) -> None:
+        self.releases = 0
+        self.elsewhere: list[str] = []
+        self._filters = [(f"{ROOT}/{plan.cohort}/release/#", 1), (f"{ROOT}/{plan.cohort}/z/#", 0)]
+        self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=f"reader-{plan.cohort}")
+        if endpoint.username is not None:
+            self._client.username_pw_set(endpoint.username, endpoint.password)
+        if endpoint.tls is not None:
+            self._client.tls_set_context(endpoint.tls.context())
+        self._client.on_connect = self._subscribe
+        self._client.on_message = self._hear
+        self._endpoint = endpoint
+
+    def start(self) -> None:
+        self._client.connect_async(self._endpoint.host, self._endpoint.port)
+        self._client.loop_start()
+
+    def stop(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _subscribe(self, client: mqtt.Client, *_: object) -> None:
+        for one, qos in self._filters:  # one by one: a refused filter refuses no other
+            client.subscribe(one, qos)
+
+    def _hear(self, _client: object, _data: object, message: mqtt.MQTTMessage) -> None:
+        address = parse(message.topic)
+        if address is not None and address.kind == "release":
+            self.releases += 1
+        else:
+            self.elsewhere.append(message.topic)
+
+
+def push_policy(plan: Plan, connection: Connection, topic: str, *, timeout: float = 5.0) -> bool:
+    """Publish the signed policy, retained, and wait until the broker has it."""
+    acknowledged = threading.Event()
+    payload = plan.ops_key.sign(plan.policy).model_dump_json().encode()
+    deadline = time.monotonic() + timeout
+    if not connection.wait_connected(timeout):
+        return False
+    connection.publish(topic, payload, retain=True, on_acknowledged=acknowledged.set)
+    return acknowledged.wait(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,181 @@
+"""What the demo plays: simulated wearables, the policy they live under, and the files each process reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.simulate import SimulatedChain
+from broker.messages import Assumption, Audiences, Interval, Policy, StreamPolicy, Theta, Threshold, Window
+from broker.signature import PrivateKey
+from broker.site import Identity, Role, Site
+
+STREAM = "motion"
+WINDOW = "two-seconds"
+PERIOD_MS = 1
+WINDOW_TICKS = 2_000
+BEAT_MS = 500
+THRESHOLD = 75.0
+OPS, CALIBRATOR, READER = "ops", "calibrator", "reader"
+
+
+@dataclass(frozen=True, slots=True)
+class Wearable:
+    """One simulated device: a chain of its own, because a cohort is not one chain."""
+
+    name: str
+    q: float
+    r: float
+    seed: int
+    start_tick: int
+
+    def chain(self) -> SimulatedChain:
+        return SimulatedChain(self.q, self.r, self.seed, self.start_tick)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before a process starts."""
+
+    cohort: str
+    wearables: tuple[Wearable, ...]
+    site: Site
+    ops_key: PrivateKey
+    calibrator_key: PrivateKey
+    policy: Policy
+
+
+def make_plan(*, agents: int, epsilon: float, now: float) -> Plan:
+    """Wearables whose q and r differ a little, and a policy that starts with a cautious Θ."""
+    cohort = f"demo-{secrets.token_hex(3)}"
+    start_tick = int(now * 1000) // PERIOD_MS
+    wearables = tuple(
+        Wearable(
+            name=f"wearable-{number + 1}",
+            q=round(0.28 + 0.02 * ((number % 3) - 1), 3),
+            r=round(0.38 + 0.02 * ((number % 4) - 1.5), 3),
+            seed=secrets.randbits(32),
+            start_tick=start_tick,
+        )
+        for number in range(agents)
+    )
+    names: list[tuple[str, Role]] = [(OPS, "ops"), (CALIBRATOR, "calibrator"), (READER, "subscriber")]
+    identities = [Identity(role, name, secrets.token_urlsafe(18)) for name, role in names]
+    identities += [Identity("device", wearable.name, secrets.token_urlsafe(18)) for wearable in wearables]
+    return Plan(
+        cohort=cohort,
+        wearables=wearables,
+        site=Site(cohort, tuple(identities)),
+        ops_key=PrivateKey.generate(),
+        calibrator_key=PrivateKey.generate(),
+        policy=_policy(cohort, epsilon),
+    )
+
+
+def _policy(cohort: str, epsilon: float) -> Policy:
+    stream = StreamPolicy(
+        states=("still", "moving"),
+        period_ms=PERIOD_MS,
+        discretiser=Threshold(at=THRESHOLD),
+        theta=Assumption(start=_theta(0.12, 0.48, 0.12, 0.48), floor=_theta(0.26, 0.30, 0.35, 0.41)),
+        epsilon=Audiences(operator=epsilon, public=epsilon / 2),
+        windows={WINDOW: Window(ticks=WINDOW_TICKS)},
+    )
+    return Policy(version=1, cohort=cohort, streams={STREAM: stream})
+
+
+def _theta(q_low: float, q_high: float, r_low: float, r_high: float) -> Theta:
+    return Theta(q=Interval(low=q_low, high=q_high), r=Interval(low=r_low, high=r_high))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the broker is, and as whom everybody connects when it is not ours (None: one identity per role)."""
+
+    url: str
+    username: str | None = None
+    password: str | None = None
+
+
+def write_agent(plan: Plan, wearable: Wearable, address: Address, folder: Path) -> Path:
+    """The settings file of one agent, in a folder of its own."""
+    home = folder / wearable.name
+    home.mkdir()
+    lines: dict[str, object] = {
+        "device": wearable.name,
+        "cohort": plan.cohort,
+        "folder": str(home),
+        "broker": _broker(plan, wearable.name, address, home),
+        "trust": {
+            "ops_keys": [str(plan.ops_key.public)],
+            "calibrator_keys": [str(plan.calibrator_key.public)],
+            "epsilon_max": plan.policy.streams[STREAM].epsilon.operator,
+            "rho_min": 0.001,
+        },
+        "publish": {"beat_ms": BEAT_MS, "status_ms": 1_000, "resend_ms": 5_000, "linger_ms": 1_500},
+        f"streams.{STREAM}.source": {
+            "kind": "simulate",
+            "q": wearable.q,
+            "r": wearable.r,
+            "seed": wearable.seed,
+            "start_tick": wearable.start_tick,
+            "low": THRESHOLD - 15,
+            "high": THRESHOLD + 15,
+        },
+    }
+    return _write_toml(home / "agent.toml", lines)
+
+
+def write_calibrator(plan: Plan, address: Address, folder: Path) -> Path:
+    """The settings file of the calibrator, with its signing key beside it."""
+    home = folder / CALIBRATOR
+    home.mkdir()
+    key_file = home / "signing.key"
+    plan.calibrator_key.save(key_file)
+    lines: dict[str, object] = {
+        "cohort": plan.cohort,
+        "database": f"sqlite:///{database(folder)}",
+        "grace_s": 1.5,
+        "seen_every_s": 0.5,
+        "broker": _broker(plan, CALIBRATOR, address, home),
+        "keys": {"ops_keys": [str(plan.ops_key.public)], "signing_key_file": str(key_file)},
+    }
+    return _write_toml(home / "calibrator.toml", lines)
+
+
+def database(folder: Path) -> Path:
+    return folder / CALIBRATOR / "ledger.db"
+
+
+def _broker(plan: Plan, name: str, address: Address, home: Path) -> dict[str, object]:
+    username = address.username
+    password = address.password
+    if (
+        address.username is None
+        and address.password is None
+        and any(i.name == name for i in plan.site.identities)
+    ):
+        identity = plan.site.identity(name)
+        username, password = identity.name, identity.password
+    section: dict[str, object] = {"urls": [address.url]}
+    if username is not None:
+        section["username"] = username
+    if password is not None:
+        file = home / "password"
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
+            handle.write(password + "\n")
+        section["password_file"] = str(file)
+    return section
+
+
+def _write_toml(path: Path, tree: dict[str, object]) -> Path:
+    """TOML of two levels; JSON's strings, numbers and lists are TOML's."""
+    top = [f"{key} = {json.dumps(value)}" for key, value in tree.items() if not isinstance(value, dict)]
+    for name, section in tree.items():
+        if isinstance(section, dict):
+            top += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in section.items())]
+    path.write_text("\n".join(top) + "\n")
+    return path
