@@ -6,7 +6,7 @@ callback stops nothing. `stop` returns within its time-out whatever the broker d
 while the broker has accepted us and granted every subscription.
 
 Callbacks run on the network thread, without any lock held: they may publish, and must be quick.
-An acknowledgement says that the broker has read the message, no more: a forbidden one is acknowledged as well.
+An acknowledgement says that the broker has read the message, no more: a forbidden one is acknowledged too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One connection to one broker, from CONNECT to the end of its socket. Used by its network thread alone.
 
-paho's client is driven through its read, write and misc calls, without a thread of its own, and is thrown away
-with the connection: so paho never sends an old message again, never queues, and shares none of its locks.
+paho's client is driven through its read, write and misc calls, without a thread of its own, and is thrown
+away with the connection: so paho never sends an old message again, never queues, and shares none of its locks.
 """
 
 from __future__ import annotations

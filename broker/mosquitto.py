@@ -1,7 +1,7 @@
 """Mosquitto, the broker most sites run already: its configuration, and one as a child process.
 
-Its defaults lose acknowledged messages: a queue ends at 1000, and what changed since the last half-hourly save
-dies with the process. Both are lifted here.
+Its defaults lose acknowledged messages: a queue ends at 1000, and what changed since the last half-hourly
+save dies with the process. Both are lifted here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from broker.process import BrokerProcess, find_executable, write_private
 from broker.site import Site, rights
 
 ITERATIONS = 101
-"""As mosquitto_passwd has it. Our passwords are random, so that guessing is hopeless even with quick hashes."""
+"""As mosquitto_passwd has it. Our passwords are random, so guessing is hopeless even with a quick hash."""
 
 
 def executable() -> Path:
@@ -57,7 +57,8 @@ def configuration(*, host: str, port: int, folder: Path) -> str:
         f"persistence_location {folder}/",
         "autosave_on_changes true",
         "autosave_interval 1",
-        "max_queued_messages 0",
+        # Not 0, which means no limit only on paper: https://github.com/eclipse-mosquitto/mosquitto/issues/3244
+        "max_queued_messages 1000000",
         "max_queued_bytes 0",
         "set_tcp_nodelay true",
         "log_dest stderr",

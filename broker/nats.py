@@ -59,7 +59,7 @@ def configuration(site: Site, *, host: str, port: int, store: Path) -> str:
         # The NATS protocol has to listen somewhere; nobody may log in there.
         "host": "127.0.0.1",
         "port": -1,
-        "mqtt": {"host": host, "port": port, "max_ack_pending": 10_000},
+        "mqtt": {"host": host, "port": port},
         "jetstream": {"store_dir": str(store)},
         "authorization": {"users": users},
         "max_payload": 1_048_576,
