@@ -1,0 +1,326 @@
+"""What waits to be sent: already perturbed bytes only, on disk, until the calibrator has counted them.
+
+SQLite, WAL, synchronous=FULL; one transaction per beat carries everything that beat changes (new batches, the
+watermark, what was seen, what was dropped, the counters), so a beat costs one fsync of the log. In every
+committed state, per stream and in ticks,
+
+    sampled = forgotten because counted + buffered + dropped.
+
+Drop policy: when the waiting batches exceed the size or age allowed, the oldest goes first. A dropped batch may
+have been counted without our knowing yet; its ticks are remembered as lost, and when `seen` shows that they were
+counted after all, they are no longer among the dropped.
+A corrupt file is set aside, never deleted; watermark and counters come back from the mark (agent/mark.py), what
+waited in the file is lost and counted as dropped.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent.mark import RESERVE_MS, Mark, StreamMark
+from agent.runs import Runs
+from broker.messages import Counted
+from broker.problem import Problem
+
+LOST_RUNS = 256
+"""How many runs of lost ticks are remembered per stream; older ones stay dropped for good."""
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS stream (
+  name TEXT PRIMARY KEY, period_ms INTEGER NOT NULL, watermark INTEGER NOT NULL,
+  sampled INTEGER NOT NULL, dropped INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batch (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+  made_ms INTEGER NOT NULL, payload BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS batch_by_tick ON batch (stream, last);
+CREATE TABLE IF NOT EXISTS lost (
+  stream TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (stream, first)
+) WITHOUT ROWID;
+"""
+
+
+class DiskFullError(Exception):
+    """Raised when the disk takes no more: nothing of the beat was stored, and nothing of it will be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A batch just made: its stream and ticks, and the bytes that will be sent, the same ones each time."""
+
+    stream: str
+    first: int
+    last: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A batch in the outbox."""
+
+    id: int
+    stream: str
+    payload: bytes
+
+
+@dataclass(slots=True)
+class Books:
+    """One stream's account, in ticks."""
+
+    period_ms: int
+    watermark: int = -1
+    sampled: int = 0
+    dropped: int = 0
+    waiting: Runs = field(default_factory=Runs)
+    lost: Runs = field(default_factory=Runs)
+
+    @property
+    def buffered(self) -> int:
+        return self.waiting.ticks
+
+
+class Draft:
+    """What one transaction changes: applied to the books only once it is committed."""
+
+    def __init__(self, books: Mapping[str, Books]) -> None:
+        self._books = books
+        self.touched: dict[str, Books] = {}
+        self._waiting: list[tuple[Callable[[Runs, int, int], object], str, int, int]] = []
+        self.bytes = 0
+
+    def book(self, stream: str, period_ms: int = 0) -> Books:
+        """The account of a stream as it will be; its `waiting` is still as it was."""
+        if stream not in self.touched:
+            old = self._books.get(stream) or Books(period_ms)
+            self.touched[stream] = replace(old, lost=Runs(old.lost))
+        return self.touched[stream]
+
+    def arrive(self, batch: Made) -> None:
+        self._waiting.append((Runs.add, batch.stream, batch.first, batch.last))
+        self.bytes += len(batch.payload)
+
+    def leave(self, stream: str, first: int, last: int, size: int) -> None:
+        self._waiting.append((Runs.remove, stream, first, last))
+        self.bytes -= size
+
+    def apply(self, books: dict[str, Books]) -> None:
+        books.update(self.touched)
+        for change, stream, first, last in self._waiting:
+            change(books[stream].waiting, first, last)
+
+
+class Outbox:
+    """The outbox of one device. Used from one thread."""
+
+    def __init__(self, folder: Path, *, max_bytes: int, max_age_s: int, reserve_ms: int = RESERVE_MS) -> None:
+        self._path = folder / "outbox.db"
+        self._max_bytes = max_bytes
+        self._max_age_ms = max_age_s * 1000
+        self._mark = Mark(folder, reserve_ms=reserve_ms)
+        self._marked = self._mark.read()
+        self.set_aside: Path | None = None
+        """Where a corrupt outbox was put, if one was found."""
+        self.mark_error: str | None = None
+        """Why the mark could not be written after the last commit."""
+        try:
+            self._open()
+        except sqlite3.OperationalError as error:
+            raise Problem(f"folder: {self._path}: {error}") from None
+        except sqlite3.DatabaseError:
+            self.recover()
+
+    def _open(self) -> None:
+        self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("PRAGMA cache_size = -1024")
+        if self._db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise sqlite3.DatabaseError("quick_check")
+        self._db.executescript(SCHEMA)
+        self.books: dict[str, Books] = {
+            name: Books(period_ms, watermark, sampled, dropped)
+            for name, period_ms, watermark, sampled, dropped in self._db.execute("SELECT * FROM stream")
+        }
+        for stream, first, last in self._db.execute("SELECT stream, first, last FROM batch"):
+            self.books[stream].waiting.add(first, last)
+        for stream, first, last in self._db.execute("SELECT stream, first, last FROM lost"):
+            self.books[stream].lost.add(first, last)
+        (self.bytes,) = self._db.execute("SELECT coalesce(sum(length(payload)), 0) FROM batch").fetchone()
+        self._catch_up()
+        self._write_mark()
+
+    def _catch_up(self) -> None:
+        """Bring a file that is new, or older than the mark, up to the mark: what it does not hold is lost."""
+        draft = Draft(self.books)
+        for name, mark in self._marked.items():
+            old = self.books.get(name)
+            if old is not None and old.watermark >= mark.watermark:
+                continue
+            book = draft.book(name, mark.period_ms)
+            for first, last in mark.waiting:
+                book.lost.add(first, last)
+            for first, last in book.waiting:
+                book.lost.remove(first, last)
+            book.watermark, book.sampled = mark.reserved, mark.sampled
+            book.dropped = mark.dropped + max(0, mark.buffered - book.buffered)
+        if draft.touched:
+            with self._transaction():
+                self._save(draft)
+            draft.apply(self.books)
+
+    def recover(self) -> None:
+        """Set the corrupt file aside and begin a new one from the mark."""
+        self._db.close()
+        number = 1
+        while (aside := self._path.with_name(f"outbox.corrupt-{number}.db")).exists():
+            number += 1
+        for suffix in ("", "-wal", "-shm"):
+            part = Path(f"{self._path}{suffix}")
+            if part.exists():
+                part.rename(f"{aside}{suffix}")
+        self.set_aside = aside
+        self._open()
+
+    def commit(
+        self,
+        made: Sequence[Made],
+        *,
+        periods: Mapping[str, int],
+        seen: Mapping[str, Counted],
+        now_ms: int,
+    ) -> None:
+        """One beat, all or nothing: add what was made, forget what was seen, drop what is too much or too old.
+
+        `periods` gives the period of each stream in `made`. DiskFullError when the disk takes no more;
+        sqlite3.DatabaseError when the file is corrupt, and then `recover` is what helps.
+        """
+        draft = Draft(self.books)
+        try:
+            with self._transaction():
+                for batch in made:
+                    self._add(draft, batch, periods[batch.stream], now_ms)
+                for stream in seen.keys() & self.books.keys():
+                    self._forget(draft, stream, seen[stream])
+                self._drop(draft, now_ms)
+                self._save(draft)
+        except sqlite3.OperationalError as error:
+            raise DiskFullError(str(error)) from None
+        if draft.touched:
+            draft.apply(self.books)
+            self.bytes += draft.bytes
+            self._write_mark()
+
+    def page(self, after: int, limit: int) -> list[Waiting]:
+        """The next waiting batches in the order they were made, after the one with that id."""
+        rows = self._db.execute(
+            "SELECT id, stream, payload FROM batch WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+        )
+        return [Waiting(*row) for row in rows]
+
+    @property
+    def oldest(self) -> int | None:
+        """The id of the batch that has waited longest."""
+        found: int | None = self._db.execute("SELECT min(id) FROM batch").fetchone()[0]
+        return found
+
+    def close(self) -> None:
+        """Close the file; the mark then reserves nothing beyond the watermark."""
+        self._db.close()
+        self._mark.release()
+        self._write_mark()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            # SQLite has rolled back by itself after a full disk or an I/O error.
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _add(self, draft: Draft, batch: Made, period_ms: int, now_ms: int) -> None:
+        book = draft.book(batch.stream, period_ms)
+        if batch.first <= book.watermark:
+            raise RuntimeError("a used tick was about to be used again")
+        self._db.execute(
+            "INSERT INTO batch (stream, first, last, made_ms, payload) VALUES (?, ?, ?, ?, ?)",
+            (batch.stream, batch.first, batch.last, now_ms, batch.payload),
+        )
+        draft.arrive(batch)
+        book.watermark = batch.last
+        book.sampled += batch.last - batch.first + 1
+
+    def _forget(self, draft: Draft, stream: str, counted: Counted) -> None:
+        """Delete the batches of which every tick is counted; take counted ticks out of the lost ones."""
+        holes = Runs(counted.holes)
+        rows = self._db.execute(
+            "SELECT id, first, last, length(payload) FROM batch WHERE stream = ? AND last <= ?",
+            (stream, counted.highest),
+        ).fetchall()
+        for id_, first, last, size in rows:
+            if not holes.overlaps(first, last):
+                self._db.execute("DELETE FROM batch WHERE id = ?", (id_,))
+                draft.book(stream)
+                draft.leave(stream, first, last, size)
+        for first, last in self.books[stream].lost:
+            if first <= counted.highest:
+                found = Runs([(first, min(last, counted.highest))])
+                for hole in holes:
+                    found.remove(*hole)
+                book = draft.book(stream)
+                book.dropped -= sum(book.lost.remove(*run) for run in found)
+
+    def _drop(self, draft: Draft, now_ms: int) -> None:
+        """Delete the oldest batches until size and age are within bounds."""
+        while True:
+            row = self._db.execute(
+                "SELECT id, stream, first, last, made_ms, length(payload) FROM batch ORDER BY id LIMIT 1"
+            ).fetchone()
+            if row is None:
+                return
+            id_, stream, first, last, made_ms, size = row
+            if self.bytes + draft.bytes <= self._max_bytes and now_ms - made_ms <= self._max_age_ms:
+                return
+            self._db.execute("DELETE FROM batch WHERE id = ?", (id_,))
+            draft.leave(stream, first, last, size)
+            book = draft.book(stream)
+            book.lost.add(first, last)
+            book.dropped += last - first + 1
+
+    def _save(self, draft: Draft) -> None:
+        for name, book in draft.touched.items():
+            self._db.execute(
+                "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?, ?)",
+                (name, book.period_ms, book.watermark, book.sampled, book.dropped),
+            )
+            book.lost = Runs(book.lost.newest(LOST_RUNS))
+            self._db.execute("DELETE FROM lost WHERE stream = ?", (name,))
+            self._db.executemany("INSERT INTO lost VALUES (?, ?, ?)", [(name, *run) for run in book.lost])
+
+    def _write_mark(self) -> None:
+        self._marked = {
+            name: StreamMark(
+                period_ms=book.period_ms,
+                watermark=book.watermark,
+                reserved=self._mark.reserve(name, book.period_ms, book.watermark),
+                sampled=book.sampled,
+                dropped=book.dropped,
+                buffered=book.buffered,
+                waiting=tuple(book.waiting.newest(LOST_RUNS)),
+            )
+            for name, book in self.books.items()
+        }
+        try:
+            self._mark.write(self._marked)
+            self.mark_error = None
+        except OSError as error:
+            # The outbox itself is written; the mark follows with the next commit.
+            self.mark_error = error.strerror

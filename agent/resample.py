@@ -1,0 +1,50 @@
+"""Values that come when they please, brought to the tick: the last one within a maximum age, otherwise a gap."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from agent.tick import Clock, tick_at
+
+Value = float | int | str | bool
+NS = 1_000_000
+
+
+class Resampler:
+    """Takes values as they come, from any thread; gives one per tick.
+
+    The value of a tick is the last one that came before the tick's end, unless it is then older than the
+    maximum age. At most one value per tick is held, whatever the rate of the source.
+    """
+
+    def __init__(self, clock: Clock, period_ms: int, max_age_ms: int) -> None:
+        self._clock = clock
+        self._period_ms = period_ms
+        self._max_age_ns = max_age_ms * NS
+        self._lock = threading.Lock()
+        self._arrived: deque[tuple[int, int, Value]] = deque(maxlen=1 << 16)
+        self._held: tuple[int, int, Value] | None = None
+
+    def offer(self, value: Value) -> None:
+        """A value, now."""
+        with self._lock:
+            now = self._clock.wall()
+            tick = tick_at(now, self._period_ms)
+            if self._arrived and self._arrived[-1][0] == tick:
+                self._arrived.pop()
+            self._arrived.append((tick, now, value))
+
+    def take(self, first: int, last: int) -> list[Value | None]:
+        """The values of the ticks first … last, None for a gap; what came before them is used up."""
+        period_ns = self._period_ms * NS
+        values: list[Value | None] = []
+        with self._lock:
+            arrived, held = self._arrived, self._held
+            for tick in range(first, last + 1):
+                while arrived and arrived[0][0] <= tick:
+                    held = arrived.popleft()
+                fresh = held is not None and (tick + 1) * period_ns - held[1] <= self._max_age_ns
+                values.append(held[2] if held is not None and fresh else None)
+            self._held = held
+        return values

@@ -1,0 +1,41 @@
+"""One stream on its way: elapsed ticks → values → states → perturbed batches."""
+
+from __future__ import annotations
+
+from agent.discretise import discretiser
+from agent.outbox import Made
+from agent.perturb import Mechanism
+from agent.source import Source
+from agent.tick import Clock, Elapsed, Ticker
+from broker.messages import NoiseSetting, StreamPolicy
+
+
+class Stream:
+    """One stream under one policy, with the noise setting now in force."""
+
+    def __init__(
+        self, name: str, source: Source, policy: StreamPolicy, *, clock: Clock, watermark: int
+    ) -> None:
+        self.name = name
+        self.policy = policy
+        self.source = source
+        self._ticker = Ticker(clock, policy.period_ms, watermark)
+        self.discretiser = discretiser(policy.discretiser)
+        self.mechanism: Mechanism | None = None
+
+    def use(self, setting: NoiseSetting | None) -> None:
+        """Perturb with this setting from the next beat on; with None, not at all."""
+        if setting is None:
+            self.mechanism = None
+        elif self.mechanism is None or self.mechanism.version != setting.version:
+            self.mechanism = Mechanism(setting)
+
+    def beat(self, watermark: int) -> tuple[Elapsed, list[Made]]:
+        """Batches of the ticks that have ended. Without a setting they are a gap: no value is kept for later."""
+        elapsed = self._ticker.elapsed()
+        values = self.source.take(elapsed.first, elapsed.last)
+        if self.mechanism is None:
+            return elapsed, []
+        states = self.discretiser.states(values)
+        after = watermark if watermark >= 0 else None
+        return elapsed, self.mechanism.batches(self.name, elapsed.first, states, after)

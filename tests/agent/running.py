@@ -1,0 +1,60 @@
+"""Agents for tests: in this process, or as the process a device would run."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent.config import load
+from agent.daemon import Agent
+from agent.tick import Clock
+from broker.log import logger
+
+
+@contextmanager
+def running(config: Path, *, clock: Clock | None = None, log: io.StringIO | None = None) -> Iterator[Agent]:
+    """An agent on a thread of its own, stopped at the end; what it raises fails the test."""
+    agent = Agent(load(config, {}), log=logger("debug", "json", log or io.StringIO()), clock=clock)
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            agent.run()
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield agent
+    finally:
+        agent.stop()
+        thread.join(10)
+    assert not thread.is_alive()
+    assert not raised
+
+
+@contextmanager
+def process(config: Path, *, code: str = "", log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """`hushmq agent run` as a process; `code` runs in it first. Killed at the end if it still runs."""
+    script = f"{code}\nimport sys\nfrom hushmq.__main__ import main\nsys.exit(main(sys.argv[1:]))"
+    with (log or Path(os.devnull)).open("ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-c", script, "agent", "run", "--config", str(config)],
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+        )
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.send_signal(signal.SIGKILL)
+        child.wait(10)
