@@ -43,7 +43,9 @@ def test_moments_of_nothing_are_none() -> None:
 @pytest.mark.parametrize("probability", [0.9, 0.975, 0.9875, 0.995])
 def test_student_quantile_is_student(probability: float, freedom: int) -> None:
     """The quantile agrees with scipy's to 1e-7."""
-    assert student_quantile(probability, freedom) == pytest.approx(stats.t.ppf(probability, freedom), rel=1e-7)
+    assert student_quantile(probability, freedom) == pytest.approx(
+        stats.t.ppf(probability, freedom), rel=1e-7
+    )
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.05])
@@ -63,9 +65,10 @@ def test_region_covers_the_individual_device(spread: float) -> None:
         q, r = truth[8]
         covered += box.q_low <= q <= box.q_high and box.r_low <= r <= box.r_high
         middle_q, middle_r = (box.q_low + box.q_high) / 2, (box.r_low + box.r_high) / 2
-        narrow += abs(q - middle_q) <= (box.q_high - box.q_low) / 4 and abs(r - middle_r) <= (
-            box.r_high - box.r_low
-        ) / 4
+        narrow += (
+            abs(q - middle_q) <= (box.q_high - box.q_low) / 4
+            and abs(r - middle_r) <= (box.r_high - box.r_low) / 4
+        )
     assert covered / runs >= 0.95
     if spread:
         assert narrow / runs < 0.95
