@@ -8,6 +8,7 @@ must not half-apply it).
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -69,6 +70,27 @@ class Threshold(Message):
     hysteresis: Annotated[float, Field(ge=0)] = 0.0
 
 
+class Bins(Message):
+    """State n from edge n on, up to edge n+1; within `hysteresis` of an edge the state stays what it was."""
+
+    kind: Literal["bins"] = "bins"
+    edges: Annotated[tuple[float, ...], Field(min_length=1, max_length=255)]
+    hysteresis: Annotated[float, Field(ge=0)] = 0.0
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if any(not low < high for low, high in pairwise(self.edges)):
+            raise ValueError("edges must rise")
+        return self
+
+
+class Labels(Message):
+    """A state's own name stands for it; `aliases` are further names, each with the state it stands for."""
+
+    kind: Literal["labels"] = "labels"
+    aliases: Annotated[dict[str, str], Field(max_length=1024)] = {}
+
+
 class Audiences(Message):
     """ε for whoever reads the sanitized stream, and for whoever reads only releases."""
 
@@ -100,13 +122,25 @@ class StreamPolicy(Message):
 
     states: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)]
     period_ms: Annotated[int, Field(ge=1, le=86_400_000)]
-    discretiser: Threshold
+    discretiser: Annotated[Threshold | Bins | Labels, Field(discriminator="kind")]
     theta: Assumption
     adversary: Adversary = "informed"
     epsilon: Audiences
     windows: Annotated[dict[Level, Window], Field(max_length=16)]
     learning: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of a window's public tilt that pays for what the calibrator learns from it."""
+
+    @model_validator(mode="after")
+    def _discretiser_fits(self) -> Self:
+        if len(set(self.states)) != len(self.states):
+            raise ValueError("states must have different names")
+        if isinstance(self.discretiser, Threshold) and len(self.states) != 2:
+            raise ValueError("a threshold makes two states")
+        if isinstance(self.discretiser, Bins) and len(self.discretiser.edges) + 1 != len(self.states):
+            raise ValueError("bins make one state more than they have edges")
+        if isinstance(self.discretiser, Labels) and not set(self.discretiser.aliases.values()) <= set(self.states):
+            raise ValueError("aliases must stand for states of this stream")
+        return self
 
 
 class Policy(Message):
@@ -283,5 +317,9 @@ def _rejection(model: type[BaseModel], error: ValidationError) -> Rejected:
 def canonical(message: BaseModel) -> bytes:
     """The one byte string that stands for a message when it is signed: sorted keys, no spaces, UTF-8."""
     return json.dumps(
-        message.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        message.model_dump(mode="json"),
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+        allow_nan=False,
     ).encode()
