@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pufferfish.timeline import price
 from sqlalchemy import Connection, Engine, delete, insert, select
 from structlog.typing import FilteringBoundLogger
 
@@ -19,9 +18,10 @@ from broker.signature import PrivateKey, PublicKey, Signed, verify
 from broker.topics import Topics, parse
 from calibrator import ingest, release, store
 from calibrator.charge import operator_timeline, price_public, public_debits
-from calibrator.estimate import believe, moments, region
-from calibrator.push import Current, current, next_setting, statistics
+from calibrator.learn import learned
+from calibrator.push import Current, current, next_setting
 from pufferfish.binary import Box
+from pufferfish.timeline import price
 
 CLOCK_SKEW_S = 60.0
 """How far a device's clock may be ahead of ours."""
@@ -168,9 +168,7 @@ class Cohort:
     # -- Θ, settings, accounts -----------------------------------------------------------------------------
 
     def _theta(self, db: Connection, name: str, stream: StreamPolicy) -> Box:
-        estimates = [moments(rows) for rows in statistics(db, name).values()]
-        evidence = region([one for one in estimates if one is not None])
-        return believe(evidence, start=stream.theta.start.box, floor=stream.theta.floor.box)
+        return learned(db, name, start=stream.theta.start.box, floor=stream.theta.floor.box)
 
     def settings(self) -> dict[str, Current]:
         """The setting in force for each stream, a new one where it is due."""

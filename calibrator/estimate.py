@@ -106,22 +106,3 @@ def student_quantile(probability: float, freedom: int) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if below(middle) < probability else (low, middle)
     return high
-
-
-def believe(evidence: Box | None, *, start: Box, floor: Box) -> Box:
-    """Θ after the evidence: the region within the policy's starting Θ, and never narrower than its floor.
-
-    Evidence that contradicts the start altogether leaves the start standing: it is the wider promise.
-    """
-    theta = start
-    if evidence is not None:
-        low_q, high_q = max(evidence.q_low, start.q_low), min(evidence.q_high, start.q_high)
-        low_r, high_r = max(evidence.r_low, start.r_low), min(evidence.r_high, start.r_high)
-        if low_q <= high_q and low_r <= high_r:
-            theta = Box(low_q, high_q, low_r, high_r)
-    return Box(
-        min(theta.q_low, floor.q_low),
-        max(theta.q_high, floor.q_high),
-        min(theta.r_low, floor.r_low),
-        max(theta.r_high, floor.r_high),
-    )

@@ -11,9 +11,8 @@ from sqlalchemy import Connection, func, insert, select
 
 from broker.messages import NoiseSetting, StreamPolicy, Theta, encode
 from broker.signature import PrivateKey, Signed
-from calibrator.estimate import Statistic
-from calibrator.store import setting, statistic
-from pufferfish.binary import Box, Noise, loss, optimal_noise
+from calibrator.store import setting
+from pufferfish.binary import Box, loss, optimal_noise
 
 WORTH_PUSHING = 1.05
 """A tighter setting is pushed when it lifts the signal 1−ρ0−ρ1 by at least this factor."""
@@ -25,37 +24,6 @@ class Current:
 
     message: NoiseSetting
     payload: bytes
-
-
-def statistics(db: Connection, stream: str) -> dict[str, list[Statistic]]:
-    """The charged statistics by device, summed over windows of one noise version."""
-    rows = db.execute(
-        select(
-            statistic.c.device,
-            setting.c.rho0,
-            setting.c.rho1,
-            func.sum(statistic.c.ticks).label("ticks"),
-            func.sum(statistic.c.ones).label("ones"),
-            func.sum(statistic.c.pairs).label("pairs"),
-            func.sum(statistic.c.changes).label("changes"),
-        )
-        .where(
-            statistic.c.stream == stream, setting.c.stream == stream, setting.c.version == statistic.c.noise
-        )
-        .group_by(statistic.c.device, statistic.c.noise, setting.c.rho0, setting.c.rho1)
-    )
-    grouped: dict[str, list[Statistic]] = {}
-    for row in rows:
-        grouped.setdefault(row.device, []).append(
-            Statistic(
-                noise=Noise(row.rho0, row.rho1),
-                ticks=int(row.ticks),
-                ones=int(row.ones),
-                pairs=int(row.pairs),
-                changes=int(row.changes),
-            )
-        )
-    return grouped
 
 
 def current(db: Connection, stream: str, policy_version: int) -> Current | None:

@@ -60,6 +60,15 @@ class Box:
             raise ValueError(f"Θ: {self} and {other} have no chain in common")
         return Box(low_q, high_q, low_r, high_r)
 
+    def hull(self, other: Box) -> Box:
+        """The smallest box that contains both."""
+        return Box(
+            min(self.q_low, other.q_low),
+            max(self.q_high, other.q_high),
+            min(self.r_low, other.r_low),
+            max(self.r_high, other.r_high),
+        )
+
     def worst(self) -> list[tuple[float, float]]:
         """The corners (q, r) that decide the loss: one, or two if the box reaches both sides of q+r = 1."""
         corners = []

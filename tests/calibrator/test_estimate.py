@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibrator.estimate import Moments, Statistic, believe, moments, region, student_quantile
-from pufferfish.binary import Box, Noise
+from calibrator.estimate import Moments, Statistic, moments, region, student_quantile
+from pufferfish.binary import Noise
 
 
 def expected(noise: Noise, q: float, r: float, ticks: int) -> Statistic:
@@ -77,21 +77,3 @@ def test_region_covers_the_individual_device(spread: float) -> None:
 def test_region_needs_three_devices() -> None:
     """Two devices say nothing about the spread of a cohort."""
     assert region([Moments(0.3, 0.3), Moments(0.31, 0.3)]) is None
-
-
-START, FLOOR = Box(0.1, 0.5, 0.1, 0.5), Box(0.28, 0.3, 0.28, 0.3)
-
-
-@pytest.mark.parametrize(
-    ("evidence", "theta"),
-    [
-        (None, START),
-        (Box(0.2, 0.4, 0.2, 0.45), Box(0.2, 0.4, 0.2, 0.45)),
-        (Box(0.05, 0.4, 0.2, 0.9), Box(0.1, 0.4, 0.2, 0.5)),
-        (Box(0.4, 0.41, 0.4, 0.41), Box(0.28, 0.41, 0.28, 0.41)),
-        (Box(0.6, 0.7, 0.2, 0.3), START),
-    ],
-)
-def test_theta_is_the_evidence_within_the_policy(evidence: Box | None, theta: Box) -> None:
-    """Θ is cut to the start, always contains the floor, and evidence against the start leaves the start."""
-    assert believe(evidence, start=START, floor=FLOOR) == theta
