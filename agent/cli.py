@@ -1,4 +1,4 @@
-"""`hushmq agent`: run the daemon."""
+"""`hushmq agent`: run the daemon, check its file, ask how it is."""
 
 from __future__ import annotations
 
@@ -10,22 +10,69 @@ SUMMARY = "the daemon on a device"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe the subcommands."""
+    """Describe the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    run_ = actions.add_parser("run", help="run the daemon until SIGTERM")
-    run_.add_argument("--config", type=Path, required=True, help="the device's TOML file")
-    parser.epilog = "examples:\n  hushmq agent run --config agent.toml"
+    for name, help_ in (
+        ("run", "run the daemon until SIGTERM; SIGHUP reads the file again"),
+        ("check-config", "say whether the file is good, and change nothing"),
+        ("status", "ask the running daemon how it is; exit code 1 when none runs"),
+    ):
+        action = actions.add_parser(name, help=help_)
+        action.add_argument(
+            "--config", type=Path, required=True, metavar="FILE", help="the device's TOML file"
+        )
+        if name == "status":
+            action.add_argument("--json", action="store_true", help="as one JSON object")
+    parser.epilog = (
+        "examples:\n  hushmq agent check-config --config agent.toml\n  hushmq agent run --config agent.toml\n"
+        "  HUSHMQ_AGENT__LOG__LEVEL=debug hushmq agent run --config agent.toml\n"
+        "  hushmq agent status --config agent.toml --json"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen action."""
-    from agent.config import load  # noqa: PLC0415  # the parser alone needs none of it
+    actions = {"run": _run, "check-config": _check_config, "status": _status}
+    return actions[args.action](args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from agent.config import Config, load  # noqa: PLC0415  # the parser alone needs none of it
     from agent.daemon import Agent  # noqa: PLC0415  # as above
     from broker.log import logger  # noqa: PLC0415  # as above
 
+    config: Config | None = load(args.config)
+    while config is not None:
+        log = logger(config.log.level, config.log.form)
+        agent = Agent(config, log=log, reload=lambda: load(args.config))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_, agent=agent: agent.stop())
+        signal.signal(signal.SIGHUP, lambda *_, agent=agent: agent.reload())
+        config = agent.run()
+    return 0
+
+
+def _check_config(args: argparse.Namespace) -> int:
+    from agent.config import load  # noqa: PLC0415  # as above
+
     config = load(args.config)
-    agent = Agent(config, log=logger(config.log.level, config.log.form))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: agent.stop())
-    agent.run()
+    print(
+        f"{args.config}: good: device {config.device} of cohort {config.cohort}, {', '.join(config.streams)}"
+    )
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    import json  # noqa: PLC0415  # as above
+
+    from agent.config import load  # noqa: PLC0415  # as above
+    from agent.report import table  # noqa: PLC0415  # as above
+    from agent.serve import read_report  # noqa: PLC0415  # as above
+
+    folder = load(args.config).folder
+    report = read_report(folder)
+    if report is None:
+        print(f"no agent answers in {folder}")
+        return 1
+    print(json.dumps(report) if args.json else table(report))
     return 0

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from broker.connection import Endpoint, Tls
+from agent.read import Reader
+from broker.endpoint import Endpoint, Tls
 from broker.problem import Problem
 from broker.signature import PublicKey
 from broker.topics import LEVEL
@@ -147,19 +148,102 @@ class Simulate(Section):
     high: float = Field(1.0, description="The number emitted in state 1.")
 
 
-class Offered(Section):
+class Resampled(Section):
+    """What sources share whose values come when they please."""
+
+    max_age_ms: Milliseconds = Field(
+        60_000,
+        description="The value of a tick is the last one that came, unless it is older than this: then a gap.",
+    )
+
+
+class Text(Resampled):
+    """What sources share whose values come as text."""
+
+    form: Literal["number", "label", "json"] = Field("number", description="What a line or payload is.")
+    json_path: JsonPath | None = Field(
+        None, description="Where the value stands in JSON: names joined by dots, a number picks from a list."
+    )
+    where: dict[JsonPath, bool | int | float | str] = Field(
+        {}, description="JSON counts only if each of these paths has the value given, e.g. `{id = 42}`."
+    )
+
+    @model_validator(mode="after")
+    def _json_only(self) -> Self:
+        if self.form != "json" and (self.json_path is not None or self.where):
+            raise ValueError('json_path and where need form = "json"')
+        return self
+
+    def reader(self) -> Reader:
+        return Reader(self.form, self.json_path, self.where)
+
+
+class Offered(Resampled):
     """A program that embeds the agent calls `Agent.offer`."""
 
     kind: Literal["offer"]
-    max_age_ms: Milliseconds = Field(60_000, description="A value older than this is a gap.")
+
+
+class Stdin(Text):
+    """One value a line on standard input."""
+
+    kind: Literal["stdin"]
+
+
+class File(Text):
+    """One value a line in a file that grows, or a recording replayed at one line a tick."""
+
+    kind: Literal["file"]
+    file: Path = Field(description="The file.")
+    replay: bool = Field(
+        False, description="Take one line for each tick from the beginning, instead of following."
+    )
+    repeat: bool = Field(False, description="With `replay`: begin again after the last line.")
+
+
+class Serial(Text):
+    """One value a line on a serial port; needs the extra `serial`."""
+
+    kind: Literal["serial"]
+    port: str = Field(description="The port, e.g. `/dev/ttyUSB0`.")
+    baud: Annotated[int, Field(ge=50, le=4_000_000)] = Field(9600, description="Its speed.")
+
+
+class Mqtt(Text):
+    """A topic on a local broker, as zigbee2mqtt, Tasmota, rtl_433 or ESPHome write it."""
+
+    kind: Literal["mqtt"]
+    url: str = Field(description="`mqtt://host[:port]` of the local broker.")
+    topic: Annotated[str, Field(min_length=1)] = Field(description="The topic; `+` and `#` are allowed.")
+    username: str | None = Field(None, description="Identity at that broker.")
+    password_file: Path | None = Field(
+        None, description="A file with the password, readable by its owner only."
+    )
+    retained: bool = Field(
+        False, description="Whether a retained message, which may be old, counts as a value."
+    )
+
+    def endpoint(self) -> Endpoint:
+        password = None if self.password_file is None else _secret(self.password_file)
+        return Endpoint.parse(self.url, username=self.username, password=password)
+
+
+AnySource = Simulate | Offered | Stdin | File | Serial | Mqtt
 
 
 class StreamSection(Section):
     """One stream of this device."""
 
-    source: Annotated[Simulate | Offered, Field(discriminator="kind")] = Field(
-        description="Where values come from."
+    source: Annotated[AnySource, Field(discriminator="kind")] = Field(description="Where values come from.")
+
+
+class MetricsSection(Section):
+    """Metrics for Prometheus, on request."""
+
+    port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(
+        None, description="Serve `/metrics` on this port of `host`; absent: not at all. 0: any free port."
     )
+    host: str = Field("127.0.0.1", description="The address it is served on.")
 
 
 class Config(Section):
@@ -172,12 +256,23 @@ class Config(Section):
     trust: TrustSection
     publish: PublishSection = PublishSection()  # type: ignore[call-arg]  # Field defaults given by position
     outbox: OutboxSection = OutboxSection()  # type: ignore[call-arg]  # as above
+    metrics: MetricsSection = MetricsSection()  # type: ignore[call-arg]  # as above
     log: LogSection = LogSection()  # type: ignore[call-arg]  # as above
     streams: Annotated[dict[Level, StreamSection], Field(min_length=1, max_length=64)]
 
+    @field_validator("streams")
+    @classmethod
+    def _one_reader_of_stdin(cls, streams: dict[str, StreamSection]) -> dict[str, StreamSection]:
+        if sum(stream.source.kind == "stdin" for stream in streams.values()) > 1:
+            raise ValueError('standard input has one reader: give kind = "stdin" to one stream only')
+        return streams
+
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> Config:
-    """The settings of a file with the environment's overrides, or Problem naming the setting that is wrong."""
+    """The settings of a file with the environment's overrides, or Problem naming the setting that is wrong.
+
+    Passwords, keys and certificates are read too, so that a bad one is found now and not at the first connection.
+    """
     try:
         tree = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -190,9 +285,16 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Config:
         if name.startswith(PREFIX):
             _override(tree, name, text)
     try:
-        return Config.model_validate(tree)
+        config = Config.model_validate(tree)
     except ValidationError as error:
         raise Problem(f"{path}: {_first(error)}") from None
+    for endpoint in config.broker.endpoints():
+        if endpoint.tls is not None:
+            endpoint.tls.context()
+    for stream in config.streams.values():
+        if isinstance(stream.source, Mqtt):
+            stream.source.endpoint()
+    return config
 
 
 def _override(tree: dict[str, Any], name: str, text: str) -> None:

@@ -1,6 +1,6 @@
 """The loop of the device. Everything happens on one thread, at the beat; other threads only post to it.
 
-At each beat: every elapsed tick is sampled, discretised, perturbed and committed to the outbox; then, and only
+At each beat every elapsed tick is sampled, discretised, perturbed and committed to the outbox; then, and only
 then, bytes may leave. Pushed settings, acknowledgements and `seen` are handled between beats, in the order they came.
 """
 
@@ -10,6 +10,7 @@ import fcntl
 import os
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -18,26 +19,49 @@ from typing import Any
 from agent.config import Config
 from agent.outbox import DiskFullError, Made, Outbox
 from agent.publish import Publisher
+from agent.report import Report, StreamReport
 from agent.resample import Value
+from agent.serve import Server
 from agent.settings import Settings, Trust
 from agent.source import OfferedSource, Source, open_source
 from agent.status import status
 from agent.stream import Stream
+from agent.systemd import Systemd
 from agent.tick import Clock
 from broker.connection import Connection, Offline, Will
 from broker.messages import Counted, Seen, Status, StreamPolicy, decode, encode
 from broker.problem import Problem, Rejected
 from broker.topics import Topics, parse
 
+MISSED_BEATS = 3
+"""The outbox moves as long as one of the last so many beats was committed."""
+
 
 class Agent:
-    """One device. `run` blocks until `stop` is called, from a signal handler or another thread."""
+    """One device. `run` blocks until `stop` or `reload`, which a signal handler or another thread may call."""
 
-    def __init__(self, config: Config, *, log: Any, clock: Clock | None = None) -> None:
-        self._config, self._log, self._clock = config, log, clock or Clock()
+    def __init__(
+        self,
+        config: Config,
+        *,
+        log: Any,
+        clock: Clock | None = None,
+        reload: Callable[[], Config] | None = None,
+    ) -> None:
+        self._config, self._log, self._clock, self._load = config, log, clock or Clock(), reload
         self._topics = Topics(config.cohort)
-        endpoints = config.broker.endpoints()
-        trust = Trust.of(config.trust)
+        self._systemd = Systemd()
+        self._posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._stopping = False
+        self._successor: Config | None = None
+        self._streams: dict[str, Stream] = {}
+        self._seen: dict[str, Counted] = {}
+        self._news = True
+        self._said_at = 0.0
+        self._committed_at = time.monotonic()
+        self._not_stored = 0
+        self._clock_set: Counter[str] = Counter()
+        trust, endpoints = Trust.of(config.trust), config.broker.endpoints()
         self._lock = _lock(config)
         self._outbox = Outbox(
             config.folder, max_bytes=config.outbox.max_bytes, max_age_s=config.outbox.max_age_s
@@ -45,12 +69,6 @@ class Agent:
         self._settings = Settings(
             config.folder, trust, cohort=config.cohort, device=config.device, streams=config.streams
         )
-        self._posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._stopping = False
-        self._streams: dict[str, Stream] = {}
-        self._seen: dict[str, Counted] = {}
-        self._news = True
-        self._said_at = 0.0
         self._connection = Connection(
             endpoints=endpoints,
             client_id=f"{config.cohort}-{config.device}",
@@ -74,9 +92,12 @@ class Agent:
             resend_s=config.publish.resend_ms / 1000,
             post=self._posted.put,
         )
+        self._server = Server(
+            config.folder, host=config.metrics.host, port=config.metrics.port, ask=self._ask, log=log
+        )
 
-    def run(self) -> None:
-        """Work until stopped, then flush, say goodbye and leave nothing running."""
+    def run(self) -> Config | None:
+        """Work until stopped, then flush, say goodbye and leave nothing running; after a reload the new settings."""
         self._log.info(
             "agent started", device=self._config.device, cohort=self._config.cohort, pid=os.getpid()
         )
@@ -87,52 +108,65 @@ class Agent:
                 self._log.warning("kept setting refused", reason=rejected.reason, detail=rejected.detail)
             self._follow_settings()
             self._connection.start()
+            self._systemd.notify("READY=1")
             self._loop()
+            self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")
             self._finish()
         finally:
+            self._server.stop()
             self._connection.stop()
             for stream in self._streams.values():
                 stream.source.stop()
             self._outbox.close()
             os.close(self._lock)
         self._log.info("agent stopped", device=self._config.device)
+        return self._successor
 
     def stop(self) -> None:
-        """End `run`; safe in a signal handler and from any thread."""
+        """End `run`."""
         self._posted.put(self._on_stop)
 
+    def reload(self) -> None:
+        """Read the settings again and end `run` with them; if they are wrong, say so and go on as before."""
+        self._posted.put(self._on_reload)
+
     def offer(self, value: Value, stream: str | None = None) -> None:
-        """A value, now, for a stream whose source is `offer`; the stream may be left out when there is one only."""
+        """A value, now, for a stream whose source is `offer`; it need not be named when there is one only."""
         names = [name for name, section in self._config.streams.items() if section.source.kind == "offer"]
         if stream is None and len(names) == 1:
             stream = names[0]
         if stream not in names:
             raise Problem(
-                f"stream {stream!r} takes no offered values: those that do are {', '.join(names) or 'none'}"
+                f"stream {stream!r} takes no offered values; those that do: {', '.join(names) or 'none'}"
             )
         running = self._streams.get(stream)
         if running is not None and isinstance(running.source, OfferedSource):
             running.source.offer(value)
 
-    def _on_stop(self) -> None:
-        self._stopping = True
+    @property
+    def metrics_port(self) -> int | None:
+        """The port `/metrics` is served on."""
+        return self._server.port
 
     def _loop(self) -> None:
         beat = self._config.publish.beat_ms / 1000
+        longest = self._systemd.watchdog_s / 4 or beat
         due = time.monotonic() + beat
         while not self._stopping:
-            self._handle_posted(due)
+            self._handle_posted(min(due - time.monotonic(), longest))
             now = time.monotonic()
             if now >= due:
                 due = max(due + beat, now)
                 self._beat()
             self._publisher.pump(now)
             self._say(now)
+            moving = now - self._committed_at <= MISSED_BEATS * beat + longest
+            self._systemd.feed(healthy=moving and self._connection.alive)
 
-    def _handle_posted(self, until: float) -> None:
-        """Handle what was posted, waiting for something until then at the longest."""
+    def _handle_posted(self, wait_s: float) -> None:
+        """Handle what was posted, waiting so long for something."""
         try:
-            self._posted.get(timeout=max(0.0, until - time.monotonic()))()
+            self._posted.get(timeout=max(0.0, wait_s))()
             while not self._stopping:
                 self._posted.get_nowait()()
         except Empty:
@@ -141,10 +175,14 @@ class Agent:
     def _beat(self) -> None:
         made: list[Made] = []
         for name, stream in self._streams.items():
+            refused = stream.values_refused
             elapsed, batches = stream.beat(self._watermark(name))
-            if elapsed.clock != "steady":
-                self._log.warning(f"clock set {elapsed.clock}", stream=name, next_tick=elapsed.last + 1)
             made += batches
+            if elapsed.clock != "steady":
+                self._clock_set[name] += 1
+                self._log.warning(f"clock set {elapsed.clock}", stream=name, next_tick=elapsed.last + 1)
+            if stream.values_refused > refused:
+                self._log.warning("values refused", stream=name, count=stream.values_refused - refused)
         self._commit(made)
 
     def _commit(self, made: list[Made]) -> None:
@@ -160,22 +198,28 @@ class Agent:
         except DiskFullError as error:
             self._seen = seen | self._seen
             ticks = sum(batch.last - batch.first + 1 for batch in made)
+            self._not_stored += ticks
             self._log.error("outbox takes no more", error=str(error), ticks_not_stored=ticks)
             return
         except sqlite3.DatabaseError:
-            self._outbox.recover()
-            self._log.error("outbox corrupt", set_aside=str(self._outbox.set_aside))
-            for name, stream in self._streams.items():
-                self._start_stream(name, stream.source, stream.policy)
+            self._recover()
+        self._committed_at = time.monotonic()
         if self._outbox.mark_error is not None:
             self._log.error("mark not written", error=self._outbox.mark_error)
         for name, (buffered, dropped) in before.items():
             book = self._outbox.books[name]
             if book.dropped > dropped:
-                self._log.warning("oldest batches dropped", stream=name, ticks=book.dropped - dropped)
+                self._log.warning("ticks dropped", stream=name, ticks=book.dropped - dropped)
             self._news |= book.dropped != dropped
             if book.dropped != dropped or book.buffered < buffered:
                 self._publisher.forgotten()
+
+    def _recover(self) -> None:
+        """Begin a new outbox; the ticks of this beat, which were not stored, are never used again."""
+        self._outbox.recover()
+        self._log.error("outbox corrupt", set_aside=str(self._outbox.set_aside))
+        for name, stream in self._streams.items():
+            self._start_stream(name, stream.source, stream.policy)
 
     def _watermark(self, stream: str) -> int:
         book = self._outbox.books.get(stream)
@@ -183,6 +227,17 @@ class Agent:
 
     def _periods(self) -> dict[str, int]:
         return {name: book.period_ms for name, book in self._outbox.books.items()}
+
+    def _on_stop(self) -> None:
+        self._stopping = True
+
+    def _on_reload(self) -> None:
+        try:
+            self._successor = self._load() if self._load else self._config
+        except Problem as problem:
+            self._log.error("configuration refused", problem=str(problem))
+        else:
+            self._stopping = True
 
     def _on_message(self, topic: str, payload: bytes) -> None:
         address = parse(topic)
@@ -221,7 +276,13 @@ class Agent:
                 running.source.stop()
                 del self._streams[name]
             if name in policies and name not in self._streams:
-                source = open_source(section.source, self._clock, policies[name].period_ms)
+                source = open_source(
+                    section.source,
+                    name=f"{self._config.device}-{name}",
+                    clock=self._clock,
+                    period_ms=policies[name].period_ms,
+                    log=self._log,
+                )
                 self._start_stream(name, source, policies[name])
             if name in self._streams:
                 self._streams[name].use(self._settings.noise.get(name))
@@ -245,17 +306,56 @@ class Agent:
     def _finish(self) -> None:
         """Sample what has elapsed, send what waits, give the calibrator a moment to see it, say goodbye."""
         self._beat()
-        until = time.monotonic() + self._config.publish.linger_ms / 1000
-        while time.monotonic() < until and self._connection.connected:
+        until = time.monotonic() + (0 if self._successor else self._config.publish.linger_ms / 1000)
+        while (left := until - time.monotonic()) > 0 and self._connection.connected:
             self._publisher.pump(time.monotonic())
-            if all(book.buffered == 0 for book in self._outbox.books.values()):
+            if not any(book.buffered for book in self._outbox.books.values()):
                 break
-            try:
-                self._posted.get(timeout=max(0.0, until - time.monotonic()))()
-            except Empty:
-                break
+            self._handle_posted(left)
+            while not self._posted.empty():
+                self._posted.get_nowait()()
         self._news = True
         self._say(time.monotonic(), online=False)
+
+    def _ask(self) -> Report | None:
+        """The report, from another thread."""
+        answer: SimpleQueue[Report] = SimpleQueue()
+        self._posted.put(lambda: answer.put(self._report()))
+        try:
+            return answer.get(timeout=1)
+        except Empty:
+            return None
+
+    def _report(self) -> Report:
+        said = status(self._settings, self._outbox, self._config.streams, online=True)
+        return Report(
+            device=self._config.device,
+            cohort=self._config.cohort,
+            pid=os.getpid(),
+            connected=self._connection.connected,
+            broker_error=self._connection.last_error,
+            policy=said.policy,
+            policy_refused=said.refused.reason if said.refused else None,
+            outbox_bytes=self._outbox.bytes,
+            outbox_set_aside=str(self._outbox.set_aside) if self._outbox.set_aside else None,
+            batches_sent=self._publisher.sent,
+            batches_acknowledged=self._publisher.acknowledged,
+            ticks_not_stored=self._not_stored,
+            streams={
+                name: StreamReport(
+                    noise=each.noise,
+                    refused=each.refused.reason if each.refused else None,
+                    sampled=each.sampled,
+                    counted=each.sampled - each.buffered - each.dropped,
+                    buffered=each.buffered,
+                    dropped=each.dropped,
+                    watermark=self._watermark(name) if name in self._outbox.books else None,
+                    values_refused=self._streams[name].values_refused if name in self._streams else 0,
+                    clock_set=self._clock_set[name],
+                )
+                for name, each in said.streams.items()
+            },
+        )
 
 
 def _lock(config: Config) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import isfinite
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite
 from typing import Protocol
 
 from agent.resample import Value
-from broker.messages import Threshold
+from broker.messages import Bins, Labels, StreamPolicy, Threshold
 
 
 class Discretiser(Protocol):
@@ -19,38 +20,64 @@ class Discretiser(Protocol):
         """The states of the values, in order."""
 
 
-class ThresholdDiscretiser:
-    """State 1 at or above the threshold, 0 below; within the hysteresis of it the state stays what it was.
+class BinsDiscretiser:
+    """State n from edge n on; within the hysteresis of the edges around the present bin the state stays.
 
-    At first, and after a gap, there is no state to stay in: the threshold itself decides.
+    At first, and after a gap, there is no state to stay in: the edges themselves decide. A threshold is one edge.
     """
 
-    def __init__(self, setting: Threshold) -> None:
+    def __init__(self, edges: Sequence[float], hysteresis: float) -> None:
         self.refused = 0
-        self._at = setting.at
-        self._up, self._down = setting.at + setting.hysteresis, setting.at - setting.hysteresis
+        self._edges = tuple(edges)
+        # Bin n is left at or above _up[n] and below _down[n].
+        self._up = (*(edge + hysteresis for edge in edges), inf)
+        self._down = (-inf, *(edge - hysteresis for edge in edges))
         self._state: int | None = None
 
     def states(self, values: Sequence[Value | None]) -> list[int | None]:
         found: list[int | None] = []
-        state, at, up, down = self._state, self._at, self._up, self._down
+        state, up, down = self._state, self._up, self._down
         for value in values:
             if value is None:
                 state = None
             elif isinstance(value, str) or not isfinite(value):
                 self.refused += 1
                 state = None
-            elif state is None:
-                state = int(value >= at)
-            elif value >= up:
-                state = 1
-            elif value < down:
-                state = 0
+            elif state is None or value >= up[state] or value < down[state]:
+                state = bisect_right(self._edges, value)
             found.append(state)
         self._state = state
         return found
 
 
-def discretiser(setting: Threshold) -> Discretiser:
+class LabelsDiscretiser:
+    """Labels, and whole numbers and truth values as JSON writes them, looked up among the states' names."""
+
+    def __init__(self, states: Sequence[str], aliases: Mapping[str, str]) -> None:
+        self.refused = 0
+        self._states = {name: number for number, name in enumerate(states)}
+        self._states |= {alias: self._states[name] for alias, name in aliases.items()}
+
+    def states(self, values: Sequence[Value | None]) -> list[int | None]:
+        found = [None if value is None else self._states.get(_label(value)) for value in values]
+        self.refused += sum(
+            state is None and value is not None for state, value in zip(found, values, strict=True)
+        )
+        return found
+
+
+def _label(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def discretiser(policy: StreamPolicy) -> Discretiser:
     """The discretiser that a policy asks for."""
-    return ThresholdDiscretiser(setting)
+    match policy.discretiser:
+        case Threshold(at=at, hysteresis=hysteresis):
+            return BinsDiscretiser((at,), hysteresis)
+        case Bins(edges=edges, hysteresis=hysteresis):
+            return BinsDiscretiser(edges, hysteresis)
+        case Labels(aliases=aliases):
+            return LabelsDiscretiser(policy.states, aliases)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
-from agent.config import Offered, Simulate
+from agent.config import AnySource, File, Mqtt, Offered, Serial, Simulate, Stdin
+from agent.lines import FollowedFile, ReplayedFile, SerialPort, StandardInput
 from agent.resample import Resampler, Value
 from agent.simulate import SimulatedChain
+from agent.subscribe import SubscribedTopic
 from agent.tick import Clock
 
 
 class Source(Protocol):
     """A running source of one stream."""
+
+    unreadable: int
+    """Values so far that could not be read at all."""
 
     def take(self, first: int, last: int) -> list[Value | None]:
         """The values of the ticks first … last, each asked for once, in order."""
@@ -22,6 +27,8 @@ class Source(Protocol):
 
 class SimulatedSource:
     """The two numbers of a simulated chain."""
+
+    unreadable = 0
 
     def __init__(self, section: Simulate) -> None:
         self._chain = SimulatedChain(section.q, section.r, section.seed, section.start_tick)
@@ -41,16 +48,38 @@ class SimulatedSource:
 class OfferedSource:
     """Values from the program that embeds the agent."""
 
-    def __init__(self, section: Offered, clock: Clock, period_ms: int) -> None:
-        self._resampler = Resampler(clock, period_ms, section.max_age_ms)
-        self.offer, self.take = self._resampler.offer, self._resampler.take
+    unreadable = 0
+
+    def __init__(self, resampler: Resampler) -> None:
+        self.offer, self.take = resampler.offer, resampler.take
 
     def stop(self) -> None:
         """Nothing runs."""
 
 
-def open_source(section: Simulate | Offered, clock: Clock, period_ms: int) -> Source:
-    """Start the source that a stream's configuration asks for."""
+def open_source(section: AnySource, *, name: str, clock: Clock, period_ms: int, log: Any) -> Source:
+    """Start the source that a stream's configuration asks for; Problem where it cannot work at all."""
     if isinstance(section, Simulate):
         return SimulatedSource(section)
-    return OfferedSource(section, clock, period_ms)
+    if isinstance(section, File) and section.replay:
+        return ReplayedFile(section.file, section.reader(), repeat=section.repeat)
+    resampler = Resampler(clock, period_ms, section.max_age_ms)
+    match section:
+        case Offered():
+            return OfferedSource(resampler)
+        case Stdin():
+            return StandardInput(section.reader(), resampler, log)
+        case File():
+            return FollowedFile(section.file, section.reader(), resampler, log)
+        case Serial():
+            return SerialPort(section.port, section.baud, section.reader(), resampler, log)
+        case Mqtt():
+            return SubscribedTopic(
+                section.endpoint(),
+                section.topic,
+                section.reader(),
+                resampler,
+                retained=section.retained,
+                name=f"hushmq-{name}",
+                log=log,
+            )

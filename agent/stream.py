@@ -20,22 +20,27 @@ class Stream:
         self.policy = policy
         self.source = source
         self._ticker = Ticker(clock, policy.period_ms, watermark)
-        self.discretiser = discretiser(policy.discretiser)
-        self.mechanism: Mechanism | None = None
+        self._discretiser = discretiser(policy)
+        self._mechanism: Mechanism | None = None
 
     def use(self, setting: NoiseSetting | None) -> None:
         """Perturb with this setting from the next beat on; with None, not at all."""
         if setting is None:
-            self.mechanism = None
-        elif self.mechanism is None or self.mechanism.version != setting.version:
-            self.mechanism = Mechanism(setting)
+            self._mechanism = None
+        elif self._mechanism is None or self._mechanism.version != setting.version:
+            self._mechanism = Mechanism(setting)
+
+    @property
+    def values_refused(self) -> int:
+        """Values so far that could not be read, or stand for no state of the policy."""
+        return self.source.unreadable + self._discretiser.refused
 
     def beat(self, watermark: int) -> tuple[Elapsed, list[Made]]:
         """Batches of the ticks that have ended. Without a setting they are a gap: no value is kept for later."""
         elapsed = self._ticker.elapsed()
         values = self.source.take(elapsed.first, elapsed.last)
-        if self.mechanism is None:
+        if self._mechanism is None:
             return elapsed, []
-        states = self.discretiser.states(values)
+        states = self._discretiser.states(values)
         after = watermark if watermark >= 0 else None
-        return elapsed, self.mechanism.batches(self.name, elapsed.first, states, after)
+        return elapsed, self._mechanism.batches(self.name, elapsed.first, states, after)

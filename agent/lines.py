@@ -1,0 +1,180 @@
+"""Sources that speak in lines: standard input, a serial port, a file that grows."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent.read import LONGEST, Reader, Unreadable
+from agent.resample import Resampler, Value
+from broker.link import back_off
+from broker.problem import Problem
+
+LOOK_S = 0.2
+"""How often a followed file is looked at."""
+
+
+class LineSource(ABC):
+    """Reads lines on a thread of its own and offers their values; survives whatever the other end does."""
+
+    def __init__(self, reader: Reader, resampler: Resampler, log: Any) -> None:
+        self.unreadable = 0
+        self._reader, self._resampler, self._log = reader, resampler, log
+        self._rest = b""
+        self._skipping = False
+        self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
+        self._thread.start()
+
+    def take(self, first: int, last: int) -> list[Value | None]:
+        return self._resampler.take(first, last)
+
+    def stop(self) -> None:
+        os.write(self._wake_write, b"!")
+        self._thread.join(2)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    @abstractmethod
+    def _read_once(self) -> bool:
+        """Open, read until the other end is gone or `stop`; whether to try again."""
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopped(0):
+            try:
+                if not self._read_once():
+                    return
+                failures = 0
+            except Exception as error:  # noqa: BLE001  # a device unplugged raises anything; its text may hold data
+                self._log.warning("source failed", source=type(self).__name__, error=type(error).__name__)
+            self._rest = b""
+            failures += 1
+            if self._stopped(back_off(failures)):
+                return
+
+    def _stopped(self, wait_s: float) -> bool:
+        return bool(select.select([self._wake_read], [], [], wait_s)[0])
+
+    def _readable(self, handle: int) -> bool:
+        """Wait until there is something to read; False when it is time to stop."""
+        return self._wake_read not in select.select([handle, self._wake_read], [], [])[0]
+
+    def _feed(self, chunk: bytes) -> None:
+        """Offer the values of the lines that are now complete. A line too long is one unreadable value."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            if not self._skipping:
+                self._offer(line)
+            self._skipping = False
+        if len(self._rest) > LONGEST:
+            self.unreadable += not self._skipping
+            self._rest, self._skipping = b"", True
+
+    def _offer(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            value = self._reader.read(line)
+        except Unreadable:
+            self.unreadable += 1
+        else:
+            if value is not None:
+                self._resampler.offer(value)
+
+
+class StandardInput(LineSource):
+    """Lines from standard input; at its end the stream has gaps only."""
+
+    def _read_once(self) -> bool:
+        while self._readable(0):
+            chunk = os.read(0, LONGEST)
+            if not chunk:
+                self._feed(b"\n")
+                self._log.warning("source ended", source="stdin")
+                return False
+            self._feed(chunk)
+        return False
+
+
+class SerialPort(LineSource):
+    """Lines from a serial port, opened again whenever it went away."""
+
+    def __init__(self, port: str, baud: int, reader: Reader, resampler: Resampler, log: Any) -> None:
+        self._open = _serial_opener(port, baud)
+        super().__init__(reader, resampler, log)
+
+    def _read_once(self) -> bool:
+        with self._open() as port:
+            self._log.info("source opened", source="serial")
+            while self._readable(port.fileno()):
+                chunk = port.read(max(1, port.in_waiting))
+                self._feed(chunk)
+        return True
+
+
+def _serial_opener(port: str, baud: int) -> Callable[[], Any]:
+    try:
+        import serial  # noqa: PLC0415  # an extra: only for those who have a serial port
+    except ModuleNotFoundError:
+        raise Problem("source.kind: 'serial' needs pyserial: pip install 'hushmq[serial]'") from None
+    return lambda: serial.Serial(port, baud, timeout=0)
+
+
+class FollowedFile(LineSource):
+    """Lines appended to a file from now on; a file that is replaced or cut short is read from its beginning."""
+
+    def __init__(self, path: Path, reader: Reader, resampler: Resampler, log: Any) -> None:
+        self._path = path
+        self._at_end = True
+        super().__init__(reader, resampler, log)
+
+    def _read_once(self) -> bool:
+        with self._path.open("rb") as file:
+            if self._at_end:
+                file.seek(0, os.SEEK_END)
+            self._at_end = False
+            while not self._stopped(LOOK_S):
+                while chunk := file.read(LONGEST):
+                    self._feed(chunk)
+                if self._replaced(file.fileno(), file.tell()):
+                    return True
+        return False
+
+    def _replaced(self, handle: int, position: int) -> bool:
+        ours, there = os.fstat(handle), self._path.stat()
+        return (ours.st_ino, ours.st_dev) != (there.st_ino, there.st_dev) or there.st_size < position
+
+
+class ReplayedFile:
+    """A recording: one line for each tick, from the first line on; after the last one there are gaps."""
+
+    def __init__(self, path: Path, reader: Reader, *, repeat: bool) -> None:
+        self.unreadable = 0
+        self._reader, self._repeat = reader, repeat
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise Problem(f"source.file: {path}: {error.strerror}") from None
+
+    def take(self, first: int, last: int) -> list[Value | None]:
+        return [self._next() for _ in range(first, last + 1)]
+
+    def _next(self) -> Value | None:
+        line = self._file.readline()
+        if not line and self._repeat:
+            self._file.seek(0)
+            line = self._file.readline()
+        try:
+            return self._reader.read(line.rstrip(b"\n")) if line.strip() else None
+        except Unreadable:
+            self.unreadable += 1
+            return None
+
+    def stop(self) -> None:
+        self._file.close()
