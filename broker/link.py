@@ -6,7 +6,9 @@ away with the connection: so paho never sends an old message again, never queues
 
 from __future__ import annotations
 
+import contextlib
 import select
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -101,16 +103,16 @@ class Link:
 
     def step(self, wake: int, longest: float) -> bool:
         """Wait for the socket or for `wake`, do what is due; False when the connection has ended."""
-        socket = self._client.socket()
-        if socket is None:
+        peer = self._client.socket()
+        if peer is None:
             return self._end("the broker closed the connection")
         poll = select.poll()  # not select.select, which knows only the first 1024 descriptors
-        poll.register(socket, select.POLLIN | (select.POLLOUT if self._client.want_write() else 0))
+        poll.register(peer, select.POLLIN | (select.POLLOUT if self._client.want_write() else 0))
         poll.register(wake, select.POLLIN)
         # Bytes that TLS has decrypted already do not make the socket readable.
-        buffered = bool(getattr(socket, "pending", int)())
+        buffered = bool(getattr(peer, "pending", int)())
         ready = dict(poll.poll(0 if buffered else max(0.0, min(longest, self._until_due())) * 1000))
-        events = ready.get(socket.fileno(), 0)
+        events = ready.get(peer.fileno(), 0)
         rc = MQTTErrorCode.MQTT_ERR_SUCCESS
         if events & ~select.POLLOUT or buffered:
             rc = self._client.loop_read()
@@ -118,6 +120,8 @@ class Link:
             rc = self._client.loop_write()
         if rc == 0:
             rc = self._client.loop_misc()
+        if rc == MQTTErrorCode.MQTT_ERR_PROTOCOL and not self._accepted:
+            return self._end("the broker refuses: it does not speak MQTT 3.1.1")
         if rc != 0 or self._client.socket() is None:
             return self._end("the broker closed the connection" if events else "the broker does not answer")
         return self._do_what_is_due()
@@ -125,18 +129,19 @@ class Link:
     def close(self, timeout: float) -> None:
         """Send what is waiting, then DISCONNECT, so that the will stays unsaid; within `timeout` seconds."""
         deadline = time.monotonic() + timeout
+        self._client.on_socket_close = lambda _client, _userdata, peer: _linger(peer, deadline)
         self._client.disconnect()
-        while (socket := self._client.socket()) is not None and (left := deadline - time.monotonic()) > 0:
+        while (peer := self._client.socket()) is not None and (left := deadline - time.monotonic()) > 0:
             poll = select.poll()
-            poll.register(socket, select.POLLOUT)
+            poll.register(peer, select.POLLOUT)
             poll.poll(left * 1000)
             self._client.loop_write()
 
     def abandon(self) -> None:
         """Close the socket as it is."""
         self.usable = False
-        if (socket := self._client.socket()) is not None:
-            socket.close()
+        if (peer := self._client.socket()) is not None:
+            peer.close()
 
     def _end(self, why: str) -> bool:
         self.usable = False
@@ -214,3 +219,17 @@ class Link:
 
     def _received(self, _client: Client, _userdata: Any, message: MQTTMessage) -> None:
         self._on_message(message.topic, bytes(message.payload), message.retain)
+
+
+def _linger(peer: object, deadline: float) -> None:
+    """Wait until the peer has read everything and closes.
+
+    Closing first, with answers unread, resets the connection, and the peer may lose what it has not read yet.
+    """
+    assert isinstance(peer, socket.socket)  # noqa: S101  # not a websocket: the transport is ours to choose
+    with contextlib.suppress(OSError):
+        peer.shutdown(socket.SHUT_WR)
+        while (left := deadline - time.monotonic()) > 0:
+            peer.settimeout(left)
+            if not peer.recv(65536):
+                return

@@ -12,7 +12,7 @@ from hashlib import pbkdf2_hmac
 from pathlib import Path
 
 from broker.process import BrokerProcess, find_executable, write_private
-from broker.site import Site, rights
+from broker.site import ServerTls, Site, rights
 
 ITERATIONS = 101
 """As mosquitto_passwd has it. Our passwords are random, so guessing is hopeless even with a quick hash."""
@@ -47,11 +47,23 @@ def acl_file(site: Site) -> str:
     return "\n".join(lines)
 
 
-def configuration(*, host: str, port: int, folder: Path) -> str:
+def _tls(tls: ServerTls) -> list[str]:
+    settings = [f"certfile {tls.certificate}", f"keyfile {tls.key}", "tls_version tlsv1.2"]
+    if tls.identities is not None:
+        settings += [f"cafile {tls.ca}", "require_certificate true", "use_identity_as_username true"]
+        if tls.revoked is not None:
+            settings.append(f"crlfile {tls.revoked}")
+    return settings
+
+
+def configuration(*, host: str, port: int, folder: Path, tls: ServerTls | None = None) -> str:
+    """The main configuration file; the passwords and the rights are in files of their own beside it."""
+    by_certificate = tls is not None and tls.identities is not None
     settings = [
         f"listener {port} {host}",
+        *([] if tls is None else _tls(tls)),
         "allow_anonymous false",
-        f"password_file {folder / 'passwords'}",
+        *([] if by_certificate else [f"password_file {folder / 'passwords'}"]),
         f"acl_file {folder / 'acl'}",
         "persistence true",
         f"persistence_location {folder}/",
@@ -82,5 +94,5 @@ class MosquittoServer(BrokerProcess):
         write_private(self.folder / "passwords", password_file(self.site))
         write_private(self.folder / "acl", acl_file(self.site))
         file = self.folder / "mosquitto.conf"
-        write_private(file, configuration(host=self.host, port=self.port, folder=self.folder))
+        write_private(file, configuration(host=self.host, port=self.port, folder=self.folder, tls=self.tls))
         return [str(executable()), "-c", str(file)]

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from broker.process import BrokerProcess, find_executable, write_private
-from broker.site import Identity, Site, rights
+from broker.site import Identity, ServerTls, Site, rights
 
 
 def executable() -> Path:
@@ -43,25 +43,32 @@ def permissions(cohort: str, identity: Identity) -> dict[str, dict[str, list[str
     }
 
 
-def configuration(site: Site, *, host: str, port: int, store: Path) -> str:
+def _user(cohort: str, identity: Identity, tls: ServerTls | None) -> dict[str, object]:
+    if tls is not None and tls.identities is not None:
+        proof = {"user": f"CN={identity.name}"}  # the subject of the certificate; no password is looked at
+    else:
+        proof = {"user": identity.name, "password": identity.password}
+    return {**proof, "allowed_connection_types": ["MQTT"], "permissions": permissions(cohort, identity)}
+
+
+def _tls(tls: ServerTls) -> dict[str, object]:
+    return {
+        "cert_file": str(tls.certificate),
+        "key_file": str(tls.key),
+        **({"ca_file": str(tls.ca), "verify_and_map": True} if tls.identities is not None else {}),
+    }
+
+
+def configuration(site: Site, *, host: str, port: int, store: Path, tls: ServerTls | None = None) -> str:
     """The whole configuration file: JSON, which nats-server reads as well as its own format."""
-    users = [
-        {
-            "user": identity.name,
-            "password": identity.password,
-            "allowed_connection_types": ["MQTT"],
-            "permissions": permissions(site.cohort, identity),
-        }
-        for identity in site.identities
-    ]
     settings = {
         "server_name": "hushmq",
         # The NATS protocol has to listen somewhere; nobody may log in there.
         "host": "127.0.0.1",
         "port": -1,
-        "mqtt": {"host": host, "port": port},
+        "mqtt": {"host": host, "port": port, **({"tls": _tls(tls)} if tls is not None else {})},
         "jetstream": {"store_dir": str(store)},
-        "authorization": {"users": users},
+        "authorization": {"users": [_user(site.cohort, identity, tls) for identity in site.identities]},
         "max_payload": 1_048_576,
     }
     return json.dumps(settings, indent=2) + "\n"
@@ -74,6 +81,8 @@ class NatsServer(BrokerProcess):
 
     def command(self) -> list[str]:
         file = self.folder / "nats.conf"
-        text = configuration(self.site, host=self.host, port=self.port, store=self.folder / "jetstream")
-        write_private(file, text)
+        store = self.folder / "jetstream"
+        write_private(
+            file, configuration(self.site, host=self.host, port=self.port, store=store, tls=self.tls)
+        )
         return [str(executable()), "-c", str(file)]

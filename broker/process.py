@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from broker.endpoint import Endpoint
+from broker.endpoint import Endpoint, Tls
 from broker.problem import Problem
-from broker.site import Site
+from broker.site import ServerTls, Site
 
 TRIES = 5
 """How often a free port is looked for anew when somebody else takes it in between."""
@@ -69,10 +69,19 @@ class BrokerProcess(ABC):
     ready: ClassVar[str]
     """Words in the log that say it is up."""
 
-    def __init__(self, site: Site, folder: Path, *, host: str = "127.0.0.1", port: int | None = None) -> None:
+    def __init__(
+        self,
+        site: Site,
+        folder: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        tls: ServerTls | None = None,
+    ) -> None:
         self.site = site
         self.folder = folder
         self.host = host
+        self.tls = tls
         self._fixed = port is not None
         self.port = free_port(host) if port is None else port
         self._child: subprocess.Popen[bytes] | None = None
@@ -176,7 +185,12 @@ class BrokerProcess(ABC):
     def endpoint(self, name: str) -> Endpoint:
         """How the identity of that name connects."""
         identity = self.site.identity(name)
-        return Endpoint(self.host, self.port, username=identity.name, password=identity.password)
+        if self.tls is not None and self.tls.identities is not None:
+            folder = self.tls.identities
+            own = Tls(self.tls.ca, certificate=folder / f"{name}.pem", key=folder / f"{name}.key")
+            return Endpoint(self.host, self.port, tls=own)
+        tls = None if self.tls is None else Tls(self.tls.ca)
+        return Endpoint(self.host, self.port, username=name, password=identity.password, tls=tls)
 
     def __enter__(self) -> Self:
         self.start()

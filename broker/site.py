@@ -6,6 +6,7 @@ A device writes only its own topics; a subscriber reads releases and nothing els
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from broker.problem import Problem
@@ -25,6 +26,20 @@ class Identity:
 
     def __post_init__(self) -> None:
         level(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """How the broker proves who it is; with `identities`, how everybody else does: by certificate, not password.
+
+    `identities` is the folder of <name>.pem and <name>.key, signed by `ca`; `revoked` lists those called back.
+    """
+
+    certificate: Path
+    key: Path
+    ca: Path
+    identities: Path | None = None
+    revoked: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
