@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
-from typing import NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from broker.problem import Problem
 
@@ -50,10 +51,21 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that says what is wrong in one line."""
+    """An argument parser that keeps the lines of its examples and says what is wrong in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
 
     def error(self, message: str) -> NoReturn:
-        raise Problem(f"{message} (see {self.prog} --help)")
+        raise Problem(f"{message}{self._takes(message)} (see {self.prog} --help)")
+
+    def _takes(self, message: str) -> str:
+        """What the options take that are missing, or lack their value: argparse itself tells only their names."""
+        if "are required:" not in message and "expected one argument" not in message:
+            return ""
+        named = set(re.split("[ ,:]+", message))
+        takes = [(action.option_strings or [action.metavar], action.help) for action in self._actions]
+        return "".join(f"; {names[-1]}: {text}" for names, text in takes if named & set(names) and text)
 
 
 def _parser() -> Parser:
@@ -62,7 +74,6 @@ def _parser() -> Parser:
     parser = Parser(
         prog="hushmq",
         description="A streaming privacy agent for IoT.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"commands:\n{listing}\n\nexamples:\n  hushmq demo --seconds 30\n"
         "  hushmq calibrate --q 0.09 --r 0.11 --epsilon 1\n  hushmq agent run --config agent.toml",
     )
@@ -74,17 +85,17 @@ def _parser() -> Parser:
     return parser
 
 
+def parser_of(name: str, subcommand: Subcommand) -> Parser:
+    """The parser of one subcommand."""
+    summary = COMMANDS[name].summary
+    parser = Parser(prog=f"hushmq {name}", description=f"{summary[0].upper()}{summary[1:]}.")
+    subcommand.configure(parser)
+    return parser
+
+
 def load(name: str) -> Subcommand:
-    """Import a subcommand, or say which extra is missing."""
-    entry = COMMANDS[name]
-    try:
-        return cast("Subcommand", import_module(entry.module))
-    except ModuleNotFoundError as error:
-        if entry.extra is None or error.name is None or error.name.split(".")[0] in PACKAGES:
-            raise
-        raise Problem(
-            f"'hushmq {name}' needs {error.name}, which is not installed: pip install 'hushmq[{entry.extra}]'"
-        ) from None
+    """Import a subcommand."""
+    return cast("Subcommand", import_module(COMMANDS[name].module))
 
 
 PACKAGES = frozenset({"hushmq", "pufferfish", "agent", "broker", "calibrator", "evaluation"})
@@ -94,14 +105,16 @@ def _dispatch(argv: Sequence[str]) -> int:
     head = _parser().parse_args(argv)
     if head.command not in COMMANDS:
         raise Problem(f"unknown command {head.command!r}: choose from {', '.join(COMMANDS)}")
-    subcommand = load(head.command)
-    parser = Parser(
-        prog=f"hushmq {head.command}",
-        description=f"{COMMANDS[head.command].summary[0].upper()}{COMMANDS[head.command].summary[1:]}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    subcommand.configure(parser)
-    return subcommand.run(parser.parse_args(head.rest))
+    try:
+        subcommand = load(head.command)
+        return subcommand.run(parser_of(head.command, subcommand).parse_args(head.rest))
+    except ModuleNotFoundError as error:
+        extra = COMMANDS[head.command].extra
+        if extra is None or error.name is None or error.name.split(".")[0] in PACKAGES:
+            raise
+        raise Problem(
+            f"'hushmq {head.command}' needs {error.name}, which is not installed: pip install 'hushmq[{extra}]'"
+        ) from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

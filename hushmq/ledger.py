@@ -1,0 +1,88 @@
+"""`hushmq ledger`: what a timeline of releases lets anyone infer."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+from broker.problem import Problem
+from hushmq.answer import Line, answer
+from hushmq.arguments import add_adversary, add_json
+from hushmq.fields import Fields, read_object
+from pufferfish.binary import Box
+from pufferfish.timeline import Entry, price
+
+FORMAT = """TIMELINE.json, ticks counted from 1; an entry tilts each of its ticks, and tilts at one tick add up:
+  {"q": 0.0893, "r": 0.1092, "ticks": 120,
+   "entries": [{"first": 1, "last": 60, "tau": 0.05},
+               {"first": 31, "last": 90, "tau0": 0.04, "tau1": 0.03}]}"""
+
+NOTES = f"""The largest loss at any tick, and the tick where it is reached.
+
+{FORMAT}
+
+examples:
+  hushmq ledger price TIMELINE.json
+  hushmq ledger price TIMELINE.json --adversary prior --json"""
+
+
+class History(NamedTuple):
+    """A timeline as the file tells it."""
+
+    theta: Box
+    ticks: int
+    entries: list[Entry]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="price")
+    pricing = actions.add_parser("price", help="the loss of a timeline and where it is reached", epilog=NOTES)
+    pricing.add_argument(
+        "timeline", type=Path, metavar="TIMELINE.json", help="the timeline, as described below"
+    )
+    add_adversary(pricing)
+    add_json(pricing)
+
+
+def run(args: argparse.Namespace) -> int:
+    history = read_history(args.timeline)
+    found = price(history.entries, history.theta, args.adversary)
+    answer(
+        [
+            Line("epsilon", found.epsilon, f"largest loss at any tick, {args.adversary} adversary"),
+            Line("tick", found.tick, "where it is reached"),
+        ],
+        as_json=args.json,
+    )
+    return 0
+
+
+def read_history(path: Path) -> History:
+    """Read and check a timeline file."""
+    fields = read_object(path)
+    fields.only(("q", "r", "ticks", "entries"))
+    q = fields.number("q", "a number above 0 and below 1, the chance per tick of 0→1", low=0, high=1)
+    r = fields.number("r", "a number above 0 and below 1, the chance per tick of 1→0", low=0, high=1)
+    ticks = fields.whole("ticks", "a whole number, 1 or more", low=1)
+    entries = [_entry(one, ticks) for one in fields.objects("entries", "a list of entries")]
+    return History(Box.point(q, r), ticks, entries)
+
+
+def _entry(fields: Fields, ticks: int) -> Entry:
+    fields.only(("first", "last", "tau", "tau0", "tau1"))
+    if "tau" in fields.values and ("tau0" in fields.values or "tau1" in fields.values):
+        raise Problem(f"{fields.where}: give tau, or tau0 and tau1, not both")
+    names = ("tau0", "tau1") if "tau0" in fields.values or "tau1" in fields.values else ("tau", "tau")
+    first = fields.whole("first", f"a tick from 1 to {ticks}", low=1, high=ticks)
+    last = fields.whole("last", f"a tick from first, {first}, to {ticks}", low=first, high=ticks)
+    tau0, tau1 = (_tilt(fields, name) for name in names)
+    return Entry(first, last, tau0, tau1)
+
+
+def _tilt(fields: Fields, name: str) -> float:
+    takes = "a tilt in nats, a finite number, 0 or more"
+    tilt = fields.number(name, takes)
+    if tilt < 0.0:
+        fields.refuse(name, f"{tilt:g}; it must be {takes}")
+    return tilt
