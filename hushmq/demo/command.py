@@ -42,7 +42,7 @@ from hushmq.demo.plan import (
     write_calibrator,
 )
 from hushmq.demo.stage import Stage
-from hushmq.demo.verdict import Books, Check, judge
+from hushmq.demo.verdict import Books, Check, judge, turned
 from hushmq.demo.view import WIDTH, Moment, render
 
 PASSWORD_VARIABLE = "HUSHMQ_BROKER_PASSWORD"  # noqa: S105  # the name of a variable, not a password
@@ -72,6 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=4.0,
         help="ε of the operator; the public gets half (0.5 to 10; default 4)",
     )
+    parser.add_argument("--until-closed", action="store_true", help="stop as soon as the loop has closed")
     parser.add_argument("--broker", metavar="URL", help="use this broker, mqtt[s]://[user@]host[:port]")
     parser.add_argument("--port", type=int, help="port of the demo's own broker (default: a free one)")
     parser.add_argument("--keep", action="store_true", help="leave the folder for inspection")
@@ -252,6 +253,8 @@ def _watch(
             show()
             if not live:
                 told = _tell_releases(console, auditor, told)
+            if args.until_closed and turned(plan, auditor.record, reader):
+                break
             time.sleep(0.25)
         show("draining")
         _drain(stage, plan, auditor)

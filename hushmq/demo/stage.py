@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from broker.problem import Problem
 from broker.process import die_with_parent
 
+MOST_STARTS = 5
 PATIENCE_S = 2.0
 """How long a process may take to stop in good order before it is killed."""
 
@@ -62,6 +64,8 @@ class Stage:
         """Start again whoever has died; return their names."""
         dead = [player for player in self.players if not player.alive]
         for player in dead:
+            if player.starts >= MOST_STARTS:
+                raise Problem(f"{player.name} keeps ending: {player.last_words()}")
             player.start()
         return [player.name for player in dead]
 

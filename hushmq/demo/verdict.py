@@ -45,6 +45,11 @@ def judge(plan: Plan, record: Record, books: Books, reader: Reader, *, own_broke
     ]
 
 
+def turned(plan: Plan, record: Record, reader: Reader) -> bool:
+    """Whether a sample has gone all the way round already: what the verdict will ask for can only get better."""
+    return _tightened(plan, record).passed and bool(record.releases) and reader.releases > 0
+
+
 def _accounted(plan: Plan, record: Record, books: Books) -> Check:
     """Whether sampled = counted + buffered + dropped, for every device."""
     wrong, total = [], 0

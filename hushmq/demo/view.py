@@ -19,7 +19,7 @@ from hushmq.demo.plan import STREAM, Plan
 from hushmq.demo.verdict import Check
 
 WIDTH = 100
-BAR = 30
+BAR = 60
 
 
 @dataclass(frozen=True, slots=True)
