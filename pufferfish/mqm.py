@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from pufferfish.chain import Chain
-from pufferfish.mqm_beliefs import ChainBelief
+from pufferfish.mqm_beliefs import UNIT, ChainBelief
 from pufferfish.mqm_search import Found, Sides, score, worst_node
 from pufferfish.scale import NO_QUILT, Scale, require_epsilon, require_length
 
@@ -58,14 +58,10 @@ class Mixing:
         listed = list(chains)
         if not listed:
             raise ValueError("chains is empty; give at least one chain")
-        gaps = [
-            2 * chain.reversible_eigengap() if chain.is_reversible() else chain.eigengap() for chain in listed
-        ]
-        if min(gaps) <= 0:
-            raise ValueError(
-                "a chain has eigengap 0: its mixing says nothing within one step; use the exact mechanism"
-            )
-        return cls(min(float(chain.stationary().min()) for chain in listed), min(gaps))
+        gap = min(_gap(chain) for chain in listed)
+        if gap <= 0:
+            raise ValueError("a chain has eigengap 0: its mixing bounds nothing; use the exact mechanism")
+        return cls(min(float(chain.stationary().min()) for chain in listed), gap)
 
     def ratio(self, t: int) -> float:
         """A bound on log P^t[x,z]/P^t[y,z] over all states: log (1+Δ_t)/(1−Δ_t); infinite while Δ_t ≥ 1."""
@@ -79,6 +75,12 @@ class Mixing:
         unknown but has forgotten its own start as far.
         """
         return (0.0 if a is None else 2 * self.ratio(a)) + (0.0 if b is None else self.ratio(b))
+
+
+def _gap(chain: Chain) -> float:
+    """The better gap the chain is entitled to, less what rounding may have added to it."""
+    gap = 2 * chain.reversible_eigengap() if chain.is_reversible() else chain.eigengap()
+    return gap - 16 * chain.k * UNIT
 
 
 def approx(mixing: Mixing, length: int | None, epsilon: float) -> Scale:

@@ -49,7 +49,9 @@ def plain_exact(chain: Chain, length: int, epsilon: float, largest: int | None =
     for _ in range(reach):
         powers.append(powers[-1] @ chain.transition)
     alike = chain.initial is None and length > 2 * reach
-    laws = [chain.start()] if alike else [chain.start() @ powers[i] for i in range(length)]
+    laws = [chain.start()]
+    for _ in range(0 if alike else length - 1):
+        laws.append(laws[-1] @ chain.transition)
     scores = []
     for i in [length // 2] if alike else range(1, length + 1):
         best: tuple[float, Quilt] = (length / epsilon, (None, None))
