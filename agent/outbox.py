@@ -302,8 +302,11 @@ class Outbox:
                 (name, book.period_ms, book.watermark, book.sampled, book.dropped),
             )
             book.lost = Runs(book.lost.newest(LOST_RUNS))
-            self._db.execute("DELETE FROM lost WHERE stream = ?", (name,))
-            self._db.executemany("INSERT INTO lost VALUES (?, ?, ?)", [(name, *run) for run in book.lost])
+            old, new = set(self.books[name].lost if name in self.books else ()), set(book.lost)
+            self._db.executemany(
+                "DELETE FROM lost WHERE stream = ? AND first = ?", [(name, run[0]) for run in old - new]
+            )
+            self._db.executemany("INSERT INTO lost VALUES (?, ?, ?)", [(name, *run) for run in new - old])
 
     def _write_mark(self) -> None:
         self._marked = {

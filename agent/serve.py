@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import socket
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +93,24 @@ def _unix(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listener.bind(str(path))
+        with _short(path) as name:
+            listener.bind(name)
         path.chmod(0o600)
         listener.listen()
     except OSError as error:
         listener.close()
-        raise Problem(
-            f"folder: {path}: {error.strerror or error}: a path of at most 107 bytes is needed"
-        ) from None
+        raise Problem(f"folder: {path}: {error.strerror or error}") from None
     return listener
+
+
+@contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """A name for a socket's path that fits into the 107 bytes an address has, however deep the folder lies."""
+    folder = os.open(path.parent, os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}" if sys.platform == "linux" else str(path)
+    finally:
+        os.close(folder)
 
 
 def _http(host: str, port: int) -> socket.socket:
@@ -114,7 +125,8 @@ def read_report(folder: Path) -> dict[str, Any] | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
         asker.settimeout(2 * PATIENCE_S)
         try:
-            asker.connect(str(socket_path(folder)))
+            with _short(socket_path(folder)) as name:
+                asker.connect(name)
             answer = b"".join(iter(lambda: asker.recv(65_536), b""))
         except OSError:
             return None

@@ -1,0 +1,24 @@
+"""Clocks for tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.tick import Clock
+
+MS = 1_000_000
+
+
+@dataclass
+class Hands:
+    """Two clocks moved by hand."""
+
+    wall_ns: int = 1_000_000 * MS
+    steady_ns: int = 0
+
+    def clock(self) -> Clock:
+        return Clock(wall=lambda: self.wall_ns, steady=lambda: self.steady_ns)
+
+    def run(self, ms: int) -> None:
+        self.wall_ns += ms * MS
+        self.steady_ns += ms * MS

@@ -1,0 +1,42 @@
+"""Values to states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.discretise import discretiser
+from broker.messages import Bins, Labels, Threshold
+from tests.agent.peer import stream_policy
+
+CASES: list[tuple[Any, list[Any], list[int | None], int]] = [
+    (Threshold(at=75.0), [74.9, 75.0, 80, -1e300], [0, 1, 1, 0], 0),
+    (Threshold(at=75.0, hysteresis=5.0), [76, 71, 69.9, 79.9, 80, 70, 69], [1, 1, 0, 0, 1, 1, 0], 0),
+    (Threshold(at=75.0, hysteresis=5.0), [76, None, 74], [1, None, 0], 0),
+    (Threshold(at=0.5), [True, False], [1, 0], 0),
+    (Threshold(at=0.0), [float("nan"), float("inf"), "1", 1], [None, None, None, 1], 3),
+    (Threshold(at=0.0, hysteresis=9.0), [1, "x", -1], [1, None, 0], 1),
+    (Bins(edges=(10.0,), hysteresis=2.0), [9, 11, 12, 9, 7], [0, 0, 1, 1, 0], 0),
+    (Labels(), ["low", "high", "middle", 3, None], [0, 1, None, None, None], 2),
+    (Labels(aliases={"true": "high", "false": "low", "7": "high"}), [True, False, 7], [1, 0, 1], 0),
+]
+
+
+@pytest.mark.parametrize(("setting", "values", "states", "refused"), CASES)
+def test_values_become_states_or_are_refused_and_counted(
+    setting: Any, values: list[Any], states: list[int | None], refused: int
+) -> None:
+    """A state stays within the hysteresis; what is no value of the policy is a gap and is counted."""
+    found = discretiser(stream_policy(discretiser=setting))
+    assert found.states(values) == states
+    assert found.refused == refused
+
+
+@pytest.mark.parametrize(("setting", "values", "states", "refused"), CASES)
+def test_it_does_not_matter_how_ticks_are_grouped_into_beats(
+    setting: Any, values: list[Any], states: list[int | None], refused: int
+) -> None:
+    found = discretiser(stream_policy(discretiser=setting))
+    assert [state for value in values for state in found.states([value])] == states
+    assert found.refused == refused
