@@ -117,7 +117,9 @@ class Connection:
             raise ValueError(f"{topic!r} is no topic to publish to")
         with self._lock:
             if not self._connected:
-                raise Offline(self.last_error or "not connected yet")
+                raise Offline(
+                    "stopped" if self._stopping.is_set() else self.last_error or "not connected yet"
+                )
             if self._in_flight >= self._window:
                 raise Offline(
                     f"{self._in_flight} messages await their acknowledgement, the most there may be"
@@ -137,6 +139,7 @@ class Connection:
         with self._lock:
             self._stop_timeout = timeout
             self._stopping.set()
+            self._connected = False
             self._wake()
         if self._thread.ident is None:
             self._close_wake()
@@ -180,7 +183,7 @@ class Connection:
                 keepalive=self._keepalive,
             )
             link.open()
-            while link.step(self._wake_read.fileno(), WATCH) and not self._stopping.is_set():
+            while not self._stopping.is_set() and link.step(self._wake_read.fileno(), WATCH):
                 if link.usable and usable_since is None:
                     usable_since = time.monotonic()
                     self._usable(endpoint)
@@ -203,7 +206,7 @@ class Connection:
 
     def _usable(self, endpoint: Endpoint) -> None:
         with self._lock:
-            self._connected = True
+            self._connected = not self._stopping.is_set()
             self.last_error = None
             self._lock.notify_all()
         self._log.info("broker connected", broker=endpoint.url)

@@ -39,7 +39,9 @@ def unpack(text: str, count: int, bits: int = 1) -> bytes:
     except Base64Error:
         raise Rejected(Reason.MALFORMED, "states: not base64") from None
     if len(packed) != packed_size(count, bits):
-        raise Rejected(Reason.MALFORMED, f"states: {len(packed)} bytes do not hold {count} states of {bits} bits")
+        raise Rejected(
+            Reason.MALFORMED, f"states: {len(packed)} bytes do not hold {count} states of {bits} bits"
+        )
     number = int.from_bytes(packed, "big")
     spare = len(packed) * 8 - count * bits
     if number & ((1 << spare) - 1):

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from broker.endpoint import Endpoint
 from tests.broker.plain import PATIENCE
@@ -87,8 +87,11 @@ class ScriptedBroker(_Listener):
         super().__init__()
 
     def serve(self, client: socket.socket) -> None:
+        with client.makefile("rb") as stream:
+            self._answer(client, stream)
+
+    def _answer(self, client: socket.socket, stream: BinaryIO) -> None:
         mine: list[bytes] = []
-        stream = client.makefile("rb")
         while head := stream.read(1):
             length = shift = 0
             while True:
@@ -120,6 +123,7 @@ class ScriptedBroker(_Listener):
                 client.sendall(bytes([0xD0, 0]))
             elif kind == DISCONNECT:
                 self.disconnects += 1
+                return
 
 
 class Proxy(_Listener):

