@@ -83,6 +83,7 @@ def test_the_loop_closes_though_an_agent_is_killed(tmp_path: Path) -> None:
         time.sleep(1.0)  # not a condition: the kill comes at an arbitrary moment of a working agent
         os.kill(agents()[0], signal.SIGKILL)
         out, err = process.communicate(timeout=PATIENCE)
+    assert out, err
     report = json.loads(out)
     assert (process.returncode, report["closed"]) == (0, True), (report["checks"], err)
     assert report["restarts"] == 1
@@ -158,6 +159,7 @@ def test_runs_on_a_broker_of_ones_own(open_mosquitto: int, tmp_path: Path) -> No
     url = f"mqtt://127.0.0.1:{open_mosquitto}"
     with demo("--seconds", "110", "--until-closed", "--json", "--broker", url, folder=folder) as process:
         out, err = process.communicate(timeout=PATIENCE)
+    assert out, err
     report = json.loads(out)
     assert (process.returncode, report["closed"]) == (0, True), (report["checks"], err)
     assert retained(open_mosquitto) == []
