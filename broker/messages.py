@@ -102,6 +102,16 @@ class Window(Message):
     """A tumbling window: ticks n·length … (n+1)·length − 1 for every n."""
 
     ticks: Annotated[int, Field(ge=1, le=2**40)]
+    scopes: Annotated[tuple[Literal["cohort", "device"], ...], Field(min_length=1, max_length=2)] = ("cohort",)
+    """One histogram for the cohort, one for each device, or both; each is paid for on its own."""
+    proper: bool = False
+    """Whether frequencies are moved to the nearest ones that are not negative and sum to one."""
+
+    @model_validator(mode="after")
+    def _each_scope_once(self) -> Self:
+        if len(set(self.scopes)) != len(self.scopes):
+            raise ValueError("a scope is named once")
+        return self
 
 
 class Assumption(Message):
@@ -138,7 +148,9 @@ class StreamPolicy(Message):
             raise ValueError("a threshold makes two states")
         if isinstance(self.discretiser, Bins) and len(self.discretiser.edges) + 1 != len(self.states):
             raise ValueError("bins make one state more than they have edges")
-        if isinstance(self.discretiser, Labels) and not set(self.discretiser.aliases.values()) <= set(self.states):
+        if isinstance(self.discretiser, Labels) and not set(self.discretiser.aliases.values()) <= set(
+            self.states
+        ):
             raise ValueError("aliases must stand for states of this stream")
         return self
 
@@ -198,6 +210,8 @@ class Batch(Message):
     def _consistent(self) -> Self:
         if self.after is not None and self.after >= self.first:
             raise ValueError("after must be below first")
+        if self.last >= 2**53:
+            raise ValueError("the last tick must be below 2^53")
         if len(self.states) != 4 * -(-packed_size(self.count, self.bits) // 3):
             raise ValueError("states do not have the length that count and bits ask for")
         return self
@@ -208,6 +222,17 @@ class Counted(Message):
 
     highest: Tick
     holes: Annotated[tuple[tuple[Tick, Tick], ...], Field(max_length=4096)] = ()
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        ends = [tick for hole in self.holes for tick in hole]
+        if any(first > last for first, last in self.holes) or any(
+            left[1] >= right[0] for left, right in pairwise(self.holes)
+        ):
+            raise ValueError("holes must be ranges that rise and do not touch each other")
+        if ends and ends[-1] >= self.highest:
+            raise ValueError("holes must lie below highest")
+        return self
 
 
 class Seen(Message):
@@ -267,6 +292,14 @@ class Release(Message):
     theta: Theta
     entry: Annotated[int, Field(ge=1)]
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.first > self.last:
+            raise ValueError("first must not be above last")
+        if not len(self.states) == len(self.counts) == len(self.frequencies) == len(self.standard_errors):
+            raise ValueError("states, counts, frequencies and standard_errors must be equally many")
+        return self
+
 
 class Account(Message):
     """One audience's account: the loss so far under Θ, and what is left of the budget."""
@@ -278,7 +311,11 @@ class Account(Message):
 
 
 class LedgerState(Message):
-    """`ledger/<stream>`, retained: both audiences' accounts."""
+    """`ledger/<stream>`, retained: both audiences' accounts.
+
+    `head` is the digest of the last entry, which covers all before it; `seal` is the calibrator's signature
+    over cohort, stream, entries and head, so that an old database is found out (calibrator/mark.py).
+    """
 
     v: Literal[1] = 1
     stream: Level
@@ -286,6 +323,12 @@ class LedgerState(Message):
     entries: Annotated[int, Field(ge=0)]
     operator: Account
     public: Account
+    late: Annotated[int, Field(ge=0)] = 0
+    """Ticks that came after their window had closed: counted, in no release."""
+    stopped: str | None = None
+    """Why nothing more is released, if that is so."""
+    head: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    seal: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")] | None = None
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -301,17 +344,29 @@ def decode(model: type[M], payload: bytes) -> M:
     if len(payload) > LARGEST:
         raise Rejected(Reason.TOO_LARGE, f"{len(payload)} bytes, at most {LARGEST} are read")
     try:
-        return model.model_validate_json(payload)
+        message = model.model_validate_json(payload)
     except ValidationError as error:
         raise _rejection(model, error) from None
+    # The version has a default for whoever makes a message, not for whoever reads one.
+    if "v" in model.model_fields and "v" not in message.model_fields_set:
+        raise Rejected(Reason.UNKNOWN_VERSION, f"{model.__name__}: v: Field required")
+    return message
 
 
 def _rejection(model: type[BaseModel], error: ValidationError) -> Rejected:
-    """Name the first offending field and the rule, without the value that broke it."""
-    first = error.errors(include_input=False, include_context=False, include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the message"
-    reason = Reason.UNKNOWN_VERSION if first["loc"] == ("v",) else Reason.MALFORMED
-    return Rejected(reason, f"{model.__name__}: {where}: {first['msg']}")
+    """Name the first offending field and the rule, without the value that broke it.
+
+    A wrong version goes before all else: it explains the fields that are unknown as well.
+    """
+    errors = error.errors(include_input=False, include_context=False, include_url=False)
+    first = next((each for each in errors if each["loc"][-1:] == ("v",)), errors[0])
+    # Names of unknown fields are the sender's: only such as could be ours are repeated.
+    where = (
+        ".".join(str(part) if LEVEL.fullmatch(str(part)) else "…" for part in first["loc"]) or "the message"
+    )
+    reason = Reason.UNKNOWN_VERSION if first["loc"][-1:] == ("v",) else Reason.MALFORMED
+    what = "unknown kind" if first["type"] == "union_tag_invalid" else first["msg"]
+    return Rejected(reason, f"{model.__name__}: {where}: {what}")
 
 
 def canonical(message: BaseModel) -> bytes:

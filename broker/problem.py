@@ -26,6 +26,10 @@ class Reason(StrEnum):
     NOISE_BELOW_FLOOR = "noise-below-floor"
     LOSS_ABOVE_EPSILON = "loss-above-epsilon"
     FUTURE_TICK = "future-tick"
+    IMPOSSIBLE_TICK = "impossible-tick"
+    TAMPERED = "tampered"
+    TOO_FAST = "too-fast"
+    QUARANTINED = "quarantined"
 
 
 class Rejected(Exception):

@@ -36,6 +36,8 @@ class Signed(Message, Generic[S]):
 
 _ENVELOPES: dict[type[Message], Any] = {Policy: Signed[Policy], NoiseSetting: Signed[NoiseSetting]}
 """The kinds of message that are ever signed."""
+SEAL = b"hushmq/1/seal\n"
+"""Stands before a sealed text, so that a seal never counts as the signature of a message."""
 
 
 def _signed_bytes(message: Policy | NoiseSetting) -> bytes:
@@ -65,6 +67,14 @@ class PublicKey:
             return False
         return True
 
+    def sealed(self, text: bytes, seal: str) -> bool:
+        """Whether the private key of this one sealed the text."""
+        try:
+            self._key.verify(b64decode(seal), SEAL + text)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
 
 class PrivateKey:
     """A key that signs. Its bytes appear in no repr."""
@@ -84,12 +94,18 @@ class PrivateKey:
         )
         return envelope
 
+    def seal(self, text: bytes) -> str:
+        """A signature over a text that is no message: for the owner of the key to know it again."""
+        return b64encode(self._key.sign(SEAL + text)).decode()
+
     def save(self, path: Path) -> None:
         """Write the key for its owner's eyes only; an existing file is never overwritten."""
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             raise Problem(f"{path} exists: a private key is never overwritten") from None
+        except OSError as error:
+            raise Problem(f"{path}: {error.strerror}") from None
         with os.fdopen(handle, "w") as file:
             file.write(b64encode(self._key.private_bytes_raw()).decode() + "\n")
 
@@ -97,7 +113,7 @@ class PrivateKey:
     def load(cls, path: Path) -> PrivateKey:
         """Read a key file that only its owner can read."""
         try:
-            with path.open() as file:
+            with path.open(encoding="ascii", errors="replace") as file:
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 if mode & 0o077:
                     raise Problem(f"{path} is open to others (mode {mode:o}): chmod 600 it")
@@ -123,7 +139,9 @@ def verify(model: type[S], payload: bytes, keys: Iterable[PublicKey]) -> S:
     signed: Signed[S] = decode(_ENVELOPES[model], payload)
     for key in keys:
         if key.id == signed.key:
-            if key.verifies(signed.message, b64decode(signed.signature)):
+            signature = b64decode(signed.signature)
+            # One text only stands for a signature: base64 has spare bits that must be zero.
+            if b64encode(signature).decode() == signed.signature and key.verifies(signed.message, signature):
                 return signed.message
             raise Rejected(Reason.BAD_SIGNATURE, f"the signature does not fit the message and key {key.id}")
     raise Rejected(Reason.UNKNOWN_KEY, f"key {signed.key} is not among those trusted")
