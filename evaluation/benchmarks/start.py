@@ -1,0 +1,90 @@
+"""From a fresh clone to the first release of `make demo`, and what an idle agent weighs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from broker.nats import NatsServer
+from evaluation.benchmarks.rows import Row
+from hushmq.demo.plan import Address, make_plan, write_agent
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run() -> list[Row]:
+    return [*_fresh_clone(), *_idle_agent()]
+
+
+def _fresh_clone() -> list[Row]:
+    """Clone, `make demo`, and wait for the line that tells of the first release. pip's cache is as it is."""
+    with tempfile.TemporaryDirectory(prefix="hushmq-clone-") as folder:
+        clone = Path(folder) / "hushmq"
+        began = time.perf_counter()
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        environment = {
+            name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL"}
+        }
+        process = subprocess.Popen(
+            ["make", "demo", "ARGS=--seconds 60 --until-closed"],
+            cwd=clone,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        installed = first = None
+        for line in process.stdout or ():
+            if line.startswith("release 1:"):
+                first = time.perf_counter() - began
+                installed = (clone / ".venv" / "demo").stat().st_mtime - (time.time() - first)
+        if process.wait() != 0 or first is None or installed is None:
+            raise RuntimeError("make demo did not close its loop in the fresh clone")
+    return [
+        Row(
+            "fresh clone to first release",
+            first,
+            "s",
+            f"installing alone {installed:.1f} s",
+            first / installed,
+        )
+    ]
+
+
+def _idle_agent() -> list[Row]:
+    """Resident memory of an agent that is connected and waits for its first setting, beside a bare interpreter."""
+    plan = make_plan(agents=1, epsilon=4.0, now=time.time())
+    with (
+        tempfile.TemporaryDirectory(prefix="hushmq-idle-") as folder,
+        NatsServer(plan.site, Path(folder) / "nats") as server,
+    ):
+        config = write_agent(
+            plan, plan.wearables[0], Address(f"mqtt://{server.host}:{server.port}"), Path(folder)
+        )
+        agent = _resident([sys.executable, "-m", "hushmq", "agent", "run", "--config", str(config)])
+        bare = _resident([sys.executable, "-c", "import time; time.sleep(60)"])
+    return [
+        Row(
+            "resident memory of one idle agent",
+            agent,
+            "MB",
+            f"bare interpreter {bare:.1f} MB",
+            agent / bare,
+            "≤ 40 MB",
+        )
+    ]
+
+
+def _resident(command: list[str], *, settle_s: float = 4.0) -> float:
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(settle_s)
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    finally:
+        process.kill()
+        process.wait()
+    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))
+    return int(kilobytes) / 1024
