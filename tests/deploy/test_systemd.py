@@ -1,0 +1,32 @@
+"""The units in deploy/systemd are what systemd takes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_systemd_finds_nothing_wrong(unit: Path, tmp_path: Path) -> None:
+    """`systemd-analyze verify` accepts the unit once the executable and the user exist."""
+    text = (
+        unit.read_text().replace("/opt/hushmq/bin/hushmq", sys.executable).replace("User=hushmq", "User=root")
+    )
+    copy = tmp_path / unit.name
+    copy.write_text(text)
+    done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, check=False)
+    told = [line for line in done.stderr.splitlines() if unit.name in line]
+    assert not told
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_no_core_file(unit: Path) -> None:
+    """A core file would hold raw states: both units forbid it."""
+    assert "LimitCORE=0" in unit.read_text()
