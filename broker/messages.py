@@ -102,7 +102,9 @@ class Window(Message):
     """A tumbling window: ticks n·length … (n+1)·length − 1 for every n."""
 
     ticks: Annotated[int, Field(ge=1, le=2**40)]
-    scopes: Annotated[tuple[Literal["cohort", "device"], ...], Field(min_length=1, max_length=2)] = ("cohort",)
+    scopes: Annotated[tuple[Literal["cohort", "device"], ...], Field(min_length=1, max_length=2)] = (
+        "cohort",
+    )
     """One histogram for the cohort, one for each device, or both; each is paid for on its own."""
     proper: bool = False
     """Whether frequencies are moved to the nearest ones that are not negative and sum to one."""
@@ -212,7 +214,8 @@ class Batch(Message):
             raise ValueError("after must be below first")
         if self.last >= 2**53:
             raise ValueError("the last tick must be below 2^53")
-        if len(self.states) != 4 * -(-packed_size(self.count, self.bits) // 3):
+        size = packed_size(self.count, self.bits)
+        if len(self.states) != 4 * -(-size // 3) or self.states.count("=") != -size % 3:
             raise ValueError("states do not have the length that count and bits ask for")
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
 
@@ -36,7 +35,7 @@ def unpack(text: str, count: int, bits: int = 1) -> bytes:
     """The states of a packed text, one byte each, or Rejected when it is not exactly what `pack` makes."""
     try:
         packed = a2b_base64(text, strict_mode=True)
-    except Base64Error:
+    except ValueError:
         raise Rejected(Reason.MALFORMED, "states: not base64") from None
     if len(packed) != packed_size(count, bits):
         raise Rejected(
