@@ -41,6 +41,8 @@ def unpack(text: str, count: int, bits: int = 1) -> bytes:
         raise Rejected(
             Reason.MALFORMED, f"states: {len(packed)} bytes do not hold {count} states of {bits} bits"
         )
+    if b2a_base64(packed, newline=False) != text.encode():
+        raise Rejected(Reason.MALFORMED, "states: the spare bits of the base64 are not zero")
     number = int.from_bytes(packed, "big")
     spare = len(packed) * 8 - count * bits
     if number & ((1 << spare) - 1):

@@ -65,6 +65,7 @@ def test_rubbish_is_rejected_never_anything_else(text: str, count: int, bits: in
         ("AA==", 9, "1 bytes do not hold 9 states"),
         ("AAA=", 8, "2 bytes do not hold 8 states"),
         (b64encode(b"\x01").decode(), 7, "filling bits"),
+        ("AB==", 8, "spare bits"),
     ],
 )
 def test_each_fault_has_its_words(text: str, count: int, message: str) -> None:
