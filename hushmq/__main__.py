@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 ran, and the answer is no; 2 something a person can mend; 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -61,10 +62,10 @@ class Parser(argparse.ArgumentParser):
 
     def _takes(self, message: str) -> str:
         """What the options take that are missing, or lack their value: argparse itself tells only their names."""
-        if "are required:" not in message and "expected one argument" not in message:
+        if "are required:" not in message and ": expected " not in message:
             return ""
         named = set(re.split("[ ,:]+", message))
-        takes = [(action.option_strings or [action.metavar], action.help) for action in self._actions]
+        takes = [(action.option_strings or [str(action.metavar)], action.help) for action in self._actions]
         return "".join(f"; {names[-1]}: {text}" for names, text in takes if named & set(names) and text)
 
 
@@ -119,6 +120,9 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without Greek letters shows question marks; it still gets the numbers.
+        sys.stdout.reconfigure(errors="replace")
     try:
         return _dispatch(sys.argv[1:] if argv is None else argv)
     except Problem as problem:

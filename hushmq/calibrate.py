@@ -62,11 +62,11 @@ def run(args: argparse.Namespace) -> int:
 def count_scale(theta: Box, epsilon: float) -> float:
     """The Laplace scale of a count over any set of disjoint windows, 1/τ with τ the largest tilt within ε.
 
-    docs/theory.md, Theorem 3. A count tilts alike towards both states. For q+r ≤ 1 the directions are
+    docs/theory.md, Theorem 3. A count tilts alike towards both states. For q+r < 1 the directions are
     independent, so τ = min(log M0, log M1); otherwise each uses both tilts, and the equal pair is searched for.
     """
     low, high = sorted(limits(theta, epsilon, "prior"))
-    if theta.q_high + theta.r_high > 1.0:
+    if theta.q_high + theta.r_high >= 1.0:
         while high - low > 1e-12 * high:
             middle = 0.5 * (low + high)
             if loss(theta, tau0=middle, tau1=middle, adversary="prior") <= epsilon:

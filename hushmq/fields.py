@@ -1,4 +1,4 @@
-"""JSON files that people write: read field by field, so that every refusal names the file, the field and what it takes."""
+"""JSON files that people write, read so that every refusal names the file, the field and what it takes."""
 
 from __future__ import annotations
 
@@ -57,6 +57,10 @@ class Fields:
     def refuse(self, name: str, why: str) -> NoReturn:
         raise Problem(f"{self.where}: {name}: {why}")
 
+    def fail(self, why: str) -> NoReturn:
+        """Refuse the object as a whole."""
+        raise Problem(f"{self.where}: {why}")
+
     def value(self, name: str, takes: str) -> Any:
         """A field that must be there."""
         if name not in self.values:
@@ -78,6 +82,26 @@ class Fields:
         if not whole or value < low or (high is not None and value > high):
             self.refuse(name, f"{_kind(value)}; it must be {takes}")
         return int(value)
+
+    def numbers(self, name: str, takes: str) -> list[float]:
+        """A list of finite numbers."""
+        return self._numbers(self.value(name, takes), name, takes)
+
+    def table(self, name: str, takes: str) -> list[list[float]]:
+        """A list of lists of finite numbers, all of one length."""
+        rows = self.value(name, takes)
+        if not isinstance(rows, list):
+            self.refuse(name, f"{_kind(rows)}; it must be {takes}")
+        table = [self._numbers(row, f"{name}[{i}]", "a list of numbers") for i, row in enumerate(rows)]
+        if len({len(row) for row in table}) > 1:
+            self.refuse(name, "rows of different lengths; it must be square, one row and column per state")
+        return table
+
+    def _numbers(self, values: object, name: str, takes: str) -> list[float]:
+        if not isinstance(values, list):
+            self.refuse(name, f"{_kind(values)}; it must be {takes}")
+        numbers = Fields({f"{name}[{i}]": value for i, value in enumerate(values)}, self.where)
+        return [numbers.number(one, "a finite number") for one in numbers.values]
 
     def objects(self, name: str, takes: str) -> list[Fields]:
         """A list of objects, each knowing its place."""

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     history = read_history(args.timeline)
-    found = price(history.entries, history.theta, args.adversary)
+    found = price(history.entries, history.theta, args.adversary, span=(1, history.ticks))
     answer(
         [
             Line("epsilon", found.epsilon, f"largest loss at any tick, {args.adversary} adversary"),
