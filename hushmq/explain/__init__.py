@@ -1,0 +1,7 @@
+"""`hushmq explain`: what the numbers mean, drawn."""
+
+from __future__ import annotations
+
+from hushmq.explain.command import configure, run
+
+__all__ = ["configure", "run"]

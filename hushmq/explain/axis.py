@@ -1,0 +1,67 @@
+"""Where values lie on an axis, and which of them carry a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An interval of values, shown evenly or by their logarithms."""
+
+    low: float
+    high: float
+    logarithmic: bool
+
+    @classmethod
+    def over(cls, values: Sequence[float], *, logarithmic: bool) -> Axis:
+        """The axis that shows all values; a linear one begins at 0 if they are all positive."""
+        low, high = min(values), max(values)
+        if not logarithmic:
+            low = min(0.0, low) if low < 0.3 * high else low
+        if low == high:
+            low, high = (low / 2, high * 2) if logarithmic else (low - 0.5, high + 0.5)
+        return cls(low, high, logarithmic)
+
+    def share(self, value: float) -> float:
+        """How far along the axis a value lies, from 0 to 1."""
+        low, high, at = (self._scaled(v) for v in (self.low, self.high, value))
+        return min(1.0, max(0.0, (at - low) / (high - low)))
+
+    def stretched(self, share: float) -> Axis:
+        """The axis with that much more room at the top, and at the bottom unless it begins at 0."""
+        low, high = self._scaled(self.low), self._scaled(self.high)
+        room = share * (high - low)
+        low, high = (low if self.low == 0.0 else low - room), high + room
+        return Axis(math.exp(low), math.exp(high), True) if self.logarithmic else Axis(low, high, False)
+
+    def ticks(self) -> list[float]:
+        """Round values along the axis: 1, 2 and 5 times powers of ten."""
+        if self.logarithmic:
+            return self._logarithmic_ticks()
+        span = self.high - self.low
+        step = 10.0 ** math.floor(math.log10(span / 4))
+        step *= next(factor for factor in (1, 2, 5, 10) if span / (step * factor) <= 7.5)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [i * step for i in range(first, last + 1)]
+
+    def label(self, tick: float) -> str:
+        """A tick's number, short."""
+        if abs(tick) < 1e-9 * (self.high - self.low):
+            return "0"
+        return f"{tick:.0f}" if 1e5 <= abs(tick) < 1e9 else f"{tick:.6g}"
+
+    def _logarithmic_ticks(self) -> list[float]:
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        for factors in ((1, 2, 5), (1, 3), (1,)):
+            ticks = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+            shown = [tick for tick in ticks if self.low * (1 - 1e-9) <= tick <= self.high * (1 + 1e-9)]
+            if len(shown) <= 8:
+                break
+        return shown
+
+    def _scaled(self, value: float) -> float:
+        return math.log(value) if self.logarithmic else value

@@ -1,0 +1,137 @@
+"""The figures and where they go: the terminal, a PNG or SVG file, or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from broker.problem import Problem
+from hushmq.arguments import add_adversary, add_chain, add_json, positive
+from hushmq.explain.figure import Figure
+from hushmq.explain.loss import loss_figure
+from hushmq.explain.terminal import draw
+from hushmq.explain.timeline import timeline_figure
+from hushmq.ledger import FORMAT as TIMELINE_FORMAT
+from hushmq.ledger import read_history
+
+SUFFIXES = (".png", ".svg")
+
+EXAMPLES = """examples:
+  hushmq explain loss --q 0.0893 --r 0.1092 --epsilon 1
+  hushmq explain timeline TIMELINE.json --budget 2 --output timeline.svg
+  hushmq explain scale CHAIN.json --output scale.png"""
+
+LOSS_NOTES = """The loss of the same flipping probability for both states, against both adversaries and as one
+sample alone would have it; with --epsilon also the pairs of probabilities that keep it.
+
+examples:
+  hushmq explain loss --q 0.0893 --r 0.1092
+  hushmq explain loss --q 0.0893 --r 0.1092 --epsilon 1 --output loss.svg"""
+
+TIMELINE_NOTES = f"""The loss at every tick of a timeline, above the tilts that cause it.
+
+{TIMELINE_FORMAT}
+
+examples:
+  hushmq explain timeline TIMELINE.json
+  hushmq explain timeline TIMELINE.json --adversary prior --budget 2 --output timeline.png"""
+
+SCALE_NOTES = """The Laplace scale each method needs, over a range of ε, with the limit (see hushmq scale --help for the
+methods and for CHAIN.json).
+
+examples:
+  hushmq explain scale CHAIN.json
+  hushmq explain scale CHAIN.json --epsilon 0.5 5 --output scale.svg"""
+
+
+def picture(text: str) -> Path:
+    """The name of a picture file, for argparse."""
+    path = Path(text)
+    if path.suffix not in SUFFIXES:
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in {' or '.join(SUFFIXES)}")
+    return path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    figures = parser.add_subparsers(dest="figure", required=True, metavar="loss|timeline|scale")
+
+    loss = figures.add_parser("loss", help="loss against noise on a binary chain", epilog=LOSS_NOTES)
+    add_chain(loss)
+    loss.add_argument(
+        "--epsilon", type=positive, metavar="E", help="also show the noise that keeps this loss"
+    )
+
+    timeline = figures.add_parser("timeline", help="loss at every tick of a timeline", epilog=TIMELINE_NOTES)
+    timeline.add_argument(
+        "timeline", type=Path, metavar="TIMELINE.json", help="the timeline, as described below"
+    )
+    add_adversary(timeline)
+    timeline.add_argument("--budget", type=positive, metavar="E", help="also show this loss as a line")
+
+    scale = figures.add_parser("scale", help="noise scale against ε, all methods", epilog=SCALE_NOTES)
+    scale.add_argument(
+        "chain", type=Path, metavar="CHAIN.json", help="the chains, as hushmq scale takes them"
+    )
+    scale.add_argument(
+        "--epsilon",
+        type=positive,
+        nargs=2,
+        default=(0.1, 10.0),
+        metavar=("LOW", "HIGH"),
+        help="the range of ε, two positive numbers (default 0.1 10)",
+    )
+    scale.add_argument(
+        "--points", type=int, default=13, metavar="N", help="values of ε to try, 2 to 200 (default 13)"
+    )
+    for figure in (loss, timeline, scale):
+        figure.add_argument(
+            "--output",
+            type=picture,
+            metavar="FILE",
+            help="write a picture, FILE.png or FILE.svg, instead of drawing in the terminal",
+        )
+        add_json(figure)
+
+
+def run(args: argparse.Namespace) -> int:
+    figure = _figure(args)
+    if args.output is not None:
+        _save(figure, args.output)
+    if args.json:
+        print(json.dumps(figure.as_json(), allow_nan=False))
+    elif args.output is None:
+        paint = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        columns = shutil.get_terminal_size((80, 24)).columns
+        print(draw(figure, columns=min(columns, 120), paint=paint))
+    return 0
+
+
+def _figure(args: argparse.Namespace) -> Figure:
+    if args.figure == "loss":
+        return loss_figure(args.q, args.r, args.epsilon)
+    if args.figure == "timeline":
+        return timeline_figure(read_history(args.timeline), args.adversary, args.budget)
+    # Needs numpy, which the other figures do without.
+    from hushmq.chains import read_chains  # noqa: PLC0415
+    from hushmq.explain.scale import scale_figure  # noqa: PLC0415
+
+    low, high = args.epsilon
+    if not low < high:
+        raise Problem(f"--epsilon: {low:g} to {high:g} is no range; LOW must be below HIGH")
+    if not 2 <= args.points <= 200:
+        raise Problem(f"--points: {args.points} is out of range: 2 to 200")
+    return scale_figure(read_chains(args.chain), low=low, high=high, points=args.points)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    from hushmq.explain.picture import save  # noqa: PLC0415  # matplotlib, only for pictures
+
+    try:
+        save(figure, path)
+    except OSError as error:
+        raise Problem(f"--output: {path}: {error.strerror}; give a file that can be written") from None

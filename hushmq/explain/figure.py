@@ -1,0 +1,65 @@
+"""A figure as a value: what is to be seen, not how it is drawn. `terminal` and `picture` draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hushmq.explain.axis import Axis
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points joined from left to right. A reference is something to compare with, and is drawn to recede."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    reference: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One point worth naming."""
+
+    label: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes. `logarithmic` holds for both."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    marks: Sequence[Mark] = ()
+    logarithmic: bool = False
+
+    def axes(self) -> tuple[Axis, Axis]:
+        """The x axis and the y axis that show everything."""
+        xs = [x for curve in self.curves for x in curve.x] + [mark.x for mark in self.marks]
+        ys = [y for curve in self.curves for y in curve.y] + [mark.y for mark in self.marks]
+        logarithmic = self.logarithmic
+        return Axis.over(xs, logarithmic=logarithmic), Axis.over(ys, logarithmic=logarithmic)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Panels under one title, side by side or stacked, and what must be said in words."""
+
+    title: str
+    panels: Sequence[Panel]
+    notes: Sequence[str] = ()
+    stacked: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The figure's numbers, for who wants to draw it differently."""
+        return {
+            "title": self.title,
+            "panels": [asdict(panel) for panel in self.panels],
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,94 @@
+"""Draw a figure into a PNG or SVG file with matplotlib, which is imported only here."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Sheet
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+from hushmq.explain.figure import Curve, Figure, Panel
+
+# Okabe and Ito's palette: told apart by people who see fewer colours, and in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+RECEDING = "#8a8a8a"
+INK = "#222222"
+
+# Any, because matplotlib's type for it lists every key by name, and differs between versions.
+STYLE: Any = {
+    "font.size": 10,
+    "axes.edgecolor": "#666666",
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.8,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "text.color": INK,
+    "svg.hashsalt": "hushmq",
+}
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the figure; the file's ending decides the format. The same figure gives the same bytes."""
+    with rc_context(STYLE):
+        count = len(figure.panels)
+        rows, columns = (count, 1) if figure.stacked else (1, count)
+        sheet = Sheet(
+            figsize=(max(7.6, 6.6 * columns), 1.2 + 3.2 * rows + 0.8 * (rows == 1)), layout="constrained"
+        )
+        for number, panel in enumerate(figure.panels, 1):
+            _panel(sheet.add_subplot(rows, columns, number), panel)
+        sheet.suptitle(figure.title, fontsize=13, x=0.01, ha="left")
+        if figure.notes:
+            notes = [textwrap.fill(note, 110 * columns) for note in figure.notes]
+            sheet.supxlabel("\n".join(notes), fontsize=8, color=RECEDING, x=0.01, ha="left")
+        sheet.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _panel(axes: Axes, panel: Panel) -> None:
+    axes.set_title(panel.title, loc="left", fontsize=11)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    across, up = panel.axes()
+    if panel.logarithmic:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    for axis, values in ((axes.xaxis, across), (axes.yaxis, up)):
+        axis.set_major_locator(FixedLocator(values.ticks()))
+        axis.set_major_formatter(FixedFormatter([values.label(tick) for tick in values.ticks()]))
+        axis.set_minor_locator(NullLocator())
+    for curve, (colour, dashes) in zip(panel.curves, _strokes(panel.curves), strict=True):
+        width = 1.3 if curve.reference else 2.0
+        axes.plot(curve.x, curve.y, dashes, color=colour, linewidth=width, label=curve.label)
+    for number, mark in enumerate(panel.marks):
+        right, above = across.share(mark.x) < 0.7, number % 2 == 0
+        axes.plot(mark.x, mark.y, "o", color=INK, markersize=5, zorder=5)
+        axes.annotate(
+            mark.label,
+            (mark.x, mark.y),
+            xytext=(8 if right == above else -8, 8 if above else -8),
+            textcoords="offset points",
+            ha="left" if right == above else "right",
+            va="bottom" if above else "top",
+            fontsize=9,
+            zorder=6,
+        )
+    axes.set_xlim(across.low, across.high)
+    room = up.stretched(0.05)
+    axes.set_ylim(room.low, room.high)
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _strokes(curves: Sequence[Curve]) -> list[tuple[str, str]]:
+    """Colour and dashes of each curve."""
+    colours, dashes = cycle(COLOURS), cycle(("--", ":", "-."))
+    return [(RECEDING, next(dashes)) if curve.reference else (next(colours), "-") for curve in curves]
