@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import io
 import signal
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 SUMMARY = "the daemon on a device"
+
+
+class Stderr(io.TextIOBase):
+    """Standard error that never fails: a log on a full disk, or a closed terminal, must not stop the device."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        return sys.stderr.isatty()
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +62,7 @@ def _run(args: argparse.Namespace) -> int:
 
     config: Config | None = load(args.config)
     while config is not None:
-        log = logger(config.log.level, config.log.form)
+        log = logger(config.log.level, config.log.form, Stderr())
         agent = Agent(config, log=log, reload=lambda: load(args.config))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_, agent=agent: agent.stop())

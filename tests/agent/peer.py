@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent.runs import Runs
-from broker.connection import Connection
+from broker.connection import Connection, Offline
+from broker.log import logger
 from broker.messages import (
     Assumption,
     Audiences,
@@ -130,10 +133,9 @@ resend_ms = 500
 class Peer:
     """Ops and the calibrator of one broker: pushes settings, counts batches, tells what it has seen."""
 
-    def __init__(self, broker: BrokerProcess, *, tell: bool = True) -> None:
+    def __init__(self, broker: BrokerProcess, *, listening: bool = True) -> None:
         self.topics = Topics("test")
-        self.tell = tell
-        self.deaf = False
+        self._listening = listening
         self._lock = threading.Lock()
         self.counted: dict[str, dict[int, int]] = defaultdict(dict)
         self.batches: list[Batch] = []
@@ -141,24 +143,35 @@ class Peer:
         self._holes: dict[str, Runs] = defaultdict(Runs)
         self._highest: dict[str, int] = {}
         self.statuses: list[Status] = []
-        self._ops = Connection(endpoints=[broker.endpoint("ops")], client_id="ops")
+        quiet = logger("error", "json", io.StringIO())
+        self._ops = Connection(endpoints=[broker.endpoint("ops")], client_id="ops", log=quiet)
+        self._pusher = Connection(endpoints=[broker.endpoint("calibrator")], client_id="pusher", log=quiet)
         self._calibrator = Connection(
             endpoints=[broker.endpoint("calibrator")],
             client_id="calibrator",
             subscriptions=[self.topics.all("z"), self.topics.all("status")],
             on_message=self._on_message,
+            on_change=lambda connected: self._tell() if connected else None,
+            log=quiet,
         )
 
     def __enter__(self) -> Peer:
         self._ops.start()
-        self._calibrator.start()
+        self._pusher.start()
         assert self._ops.wait_connected(10)
-        assert self._calibrator.wait_connected(10)
+        assert self._pusher.wait_connected(10)
+        if self._listening:
+            self.listen()
         return self
 
+    def listen(self) -> None:
+        """Begin to count."""
+        self._calibrator.start()
+        assert self._calibrator.wait_connected(10)
+
     def __exit__(self, *_: object) -> None:
-        self._ops.stop()
-        self._calibrator.stop()
+        for connection in (self._ops, self._pusher, self._calibrator):
+            connection.stop()
 
     def push(
         self, message: Policy | NoiseSetting | bytes, topic: str | None = None, *, by: str | None = None
@@ -173,7 +186,7 @@ class Peer:
             )
         payload = message if isinstance(message, bytes) else sign(message)
         done = threading.Event()
-        connection = self._ops if is_policy else self._calibrator
+        connection = self._ops if is_policy else self._pusher
         assert connection.wait_connected(20)
         connection.publish(topic, payload, retain=True, on_acknowledged=done.set)
         assert done.wait(10)
@@ -183,7 +196,7 @@ class Peer:
         assert address is not None
         if address.kind == "status":
             self.statuses.append(decode(Status, payload))
-        elif not self.deaf:
+        else:
             self._count(address.stream or "", address.device or "", payload)
 
     def _count(self, stream: str, device: str, payload: bytes) -> None:
@@ -192,23 +205,23 @@ class Peer:
             self.batches.append(batch)
             self.payloads[stream, batch.first].add(payload)
             highest = self._highest.get(stream, -1)
-            if batch.after is not None and batch.after > highest >= 0:
+            if batch.after is not None and batch.after > highest:
                 self._holes[stream].add(highest + 1, batch.after)
             self._holes[stream].remove(batch.first, batch.last)
             self._highest[stream] = max(highest, batch.last)
             for offset, state in enumerate(unpack(batch.states, batch.count, batch.bits)):
                 known = self.counted[stream].setdefault(batch.first + offset, state)
                 assert known == state, "a tick was perturbed twice"
-        if self.tell:
-            self.tell_seen(device)
+        self._tell(device)
 
-    def tell_seen(self, device: str = DEVICE) -> None:
+    def _tell(self, device: str = DEVICE) -> None:
         with self._lock:
             streams = {
                 stream: Counted(highest=highest, holes=tuple(self._holes[stream]))
                 for stream, highest in self._highest.items()
             }
-        if self._calibrator.connected:
+        # Told again with the next batch and after a reconnect, and batches come again until they are seen.
+        with suppress(Offline):
             self._calibrator.publish(self.topics.seen(device), encode(Seen(streams=streams)), retain=True)
 
     @property
@@ -217,6 +230,19 @@ class Peer:
 
     def total(self, stream: str = "motion") -> int:
         return len(self.counted[stream])
+
+    def no_tick_was_made_twice(self, stream: str = "motion") -> bool:
+        """A batch always came as the same bytes, and no two batches share a tick."""
+        assert self._calibrator.failures == 0
+        runs = Runs()
+        for (name, first), payloads in self.payloads.items():
+            if name == stream:
+                (payload,) = payloads
+                last = decode(Batch, payload).last
+                if runs.overlaps(first, last):
+                    return False
+                runs.add(first, last)
+        return True
 
     def balanced(self, stream: str = "motion") -> bool:
         """Sampled = counted + buffered + dropped, as of the last status."""

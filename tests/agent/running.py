@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,3 +59,41 @@ def process(config: Path, *, code: str = "", log: Path | None = None) -> Iterato
         if child.poll() is None:
             child.send_signal(signal.SIGKILL)
         child.wait(10)
+
+
+NURSERY = """
+import json, os, sys
+import agent.daemon
+from hushmq.__main__ import main
+for line in sys.stdin:
+    code, arguments = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        exec(code, {})
+        os._exit(main(arguments))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@contextmanager
+def nursery(config: Path, log: Path) -> Iterator[Callable[[str], int]]:
+    """Agents as processes, forked from one that has imported everything: `live(code)` is one life's exit code."""
+    with log.open("ab") as output:
+        parent = subprocess.Popen(
+            [sys.executable, "-c", NURSERY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            bufsize=1,
+        )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    stdin, stdout = parent.stdin, parent.stdout
+
+    def live(code: str) -> int:
+        stdin.write(json.dumps([code, ["agent", "run", "--config", str(config)]]) + "\n")
+        return int(stdout.readline())
+
+    with parent:
+        yield live

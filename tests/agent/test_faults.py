@@ -1,0 +1,399 @@
+"""What may go wrong around a device, on both brokers. Each ends in: sampled = counted + buffered + dropped."""
+
+from __future__ import annotations
+
+import io
+import resource
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import load
+from agent.serve import read_report
+from agent.tick import Clock
+from broker.connection import Connection
+from broker.endpoint import Endpoint
+from broker.log import logger
+from broker.process import BrokerProcess
+from broker.site import Identity, Rights, rights
+from tests.agent.peer import DEVICE, NARROW, OPS, Peer, noise, policy, sign, wait_until, write_config
+from tests.agent.running import nursery, process, running
+
+
+def report(config: Path) -> dict[str, Any]:
+    return read_report(load(config, {}).folder) or {"streams": {"motion": {}}}
+
+
+def motion(config: Path, name: str) -> int:
+    found: int = report(config)["streams"]["motion"].get(name, 0)
+    return found
+
+
+def more_counted(peer: Peer, ticks: int = 100) -> None:
+    target = peer.total() + ticks
+    wait_until(lambda: peer.total() > target, 40)
+
+
+def balanced_at_the_end(peer: Peer) -> tuple[int, int, int]:
+    """The last status says offline and the books balance; (sampled, buffered, dropped)."""
+    wait_until(lambda: peer.status is not None and not peer.status.online and peer.status.streams)
+    wait_until(peer.balanced)
+    assert peer.no_tick_was_made_twice()
+    assert peer.status is not None
+    said = peer.status.streams["motion"]
+    return said.sampled, said.buffered, said.dropped
+
+
+@contextmanager
+def settled(server: BrokerProcess, *, listening: bool = True) -> Iterator[Peer]:
+    """A peer that has pushed a policy and noise for it."""
+    with Peer(server, listening=listening) as peer:
+        peer.push(policy())
+        peer.push(noise())
+        yield peer
+
+
+def test_broker_killed_and_restarted(broker: BrokerProcess, tmp_path: Path) -> None:
+    """What is sampled meanwhile waits and arrives; nothing is dropped."""
+    config = write_config(tmp_path, broker.port)
+    with settled(broker) as peer:
+        with running(config):
+            more_counted(peer)
+            broker.kill()
+            wait_until(lambda: motion(config, "buffered") > 200)
+            broker.start()
+            more_counted(peer, 400)
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert (buffered, dropped) == (0, 0)
+
+
+def test_broker_unreachable_longer_than_the_outbox_holds(broker: BrokerProcess, tmp_path: Path) -> None:
+    """The oldest batches are dropped, and every dropped tick is counted as such."""
+    config = write_config(
+        tmp_path, broker.port, publish="beat_ms = 20", sections="[outbox]\nmax_bytes = 1024"
+    )
+    with settled(broker) as peer:
+        with running(config):
+            more_counted(peer)
+            broker.kill()
+            wait_until(lambda: motion(config, "dropped") > 100)
+            broker.start()
+            more_counted(peer)
+        _, _, dropped = balanced_at_the_end(peer)
+        assert dropped > 100
+
+
+CRASH = """
+import os, signal
+signal.alarm(30)
+from {module} import {owner}
+def sabotage():
+    real, calls = {owner}.{name}, 0
+    def wrapped(*arguments, **named):
+        nonlocal calls
+        calls += 1
+        if calls == {nth} and not {after}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(*arguments, **named)
+        if calls == {nth}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    {owner}.{name} = wrapped
+sabotage()
+"""
+
+STEPS = [
+    ("agent.tick", "Ticker.elapsed", True, 4),
+    ("agent.source", "SimulatedSource.take", True, 4),
+    ("agent.discretise", "BinsDiscretiser.states", True, 4),
+    ("pufferfish.draw", "Perturber.perturb", True, 4),
+    ("agent.perturb", "Mechanism.batches", True, 4),
+    ("agent.outbox", "Outbox.commit", False, 4),
+    ("agent.outbox", "Outbox._add", True, 4),
+    ("agent.outbox", "Outbox._save", True, 4),
+    ("agent.outbox", "Outbox._write_mark", False, 4),
+    ("agent.mark", "Mark.write", True, 4),
+    ("agent.outbox", "Outbox.commit", True, 4),
+    ("broker.connection", "Connection.publish", False, 4),
+    ("broker.link", "Link.publish", True, 4),
+    ("agent.publish", "Publisher._on_acknowledged", False, 4),
+    ("agent.publish", "Publisher._on_acknowledged", True, 4),
+    ("agent.daemon", "Agent._on_seen", False, 3),
+    ("agent.outbox", "Outbox._forget", True, 3),
+    ("agent.publish", "Publisher.forgotten", True, 2),
+]
+
+
+def test_killed_at_each_step_between_sample_and_acknowledgement(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """One life after another, each ended by SIGKILL at the next step; no tick is used twice or lost track of."""
+    config, log = write_config(tmp_path, broker.port, publish="beat_ms = 25"), tmp_path / "log"
+    with settled(broker) as peer:
+        with nursery(config, log) as live:
+            for module, path, after, nth in STEPS:
+                owner, name = path.split(".")
+                code = CRASH.format(module=module, owner=owner, name=name, after=after, nth=nth)
+                assert live(code) == -signal.SIGKILL, f"{path} was never reached"
+        with process(config, log=log) as child:
+            more_counted(peer)
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(5) == 0
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert (buffered, dropped) == (0, 0)
+
+
+class Proxy:
+    """A TCP proxy that can begin to swallow everything on the connections it has, without closing them."""
+
+    def __init__(self, port: int) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._target = port
+        self._era = 0
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def swallow(self) -> None:
+        self._era += 1
+
+    def close(self) -> None:
+        for each in (self._listener, *self._sockets):
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                return
+            self._sockets += [near, far]
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._carry, args=(source, sink, self._era), daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket, era: int) -> None:
+        try:
+            while chunk := source.recv(65_536):
+                if era == self._era:
+                    sink.sendall(chunk)
+            if era == self._era:
+                sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+
+def test_half_open_connection_that_swallows_bytes(
+    broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device finds out by missing acknowledgements, connects anew and sends again what was swallowed."""
+    monkeypatch.setattr("broker.link.ACKNOWLEDGE_TIMEOUT", 0.7)
+    proxy = Proxy(broker.port)
+    config = write_config(tmp_path, proxy.port)
+    with settled(broker) as peer:
+        with running(config):
+            more_counted(peer)
+            proxy.swallow()
+            wait_until(lambda: motion(config, "buffered") > 200)
+            more_counted(peer, 300)
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert (buffered, dropped) == (0, 0)
+    proxy.close()
+
+
+def test_publishes_denied_but_acknowledged(
+    broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ACL without the right to publish: acknowledged all the same, so everything waits, and arrives later."""
+
+    def mute(cohort: str, identity: Identity) -> Rights:
+        found = rights(cohort, identity)
+        kept = tuple(topic for topic in found.publish if "/z/" not in topic)
+        return Rights(kept, found.subscribe) if identity.role == "device" else found
+
+    broker.stop()
+    with monkeypatch.context() as patch:
+        patch.setattr("broker.nats.rights", mute)
+        patch.setattr("broker.mosquitto.rights", mute)
+        broker.start()
+    config = write_config(tmp_path, broker.port)
+    with settled(broker) as peer:
+        with running(config):
+            wait_until(lambda: report(config).get("batches_acknowledged", 0) > 10)
+            assert peer.total() == 0
+            assert motion(config, "counted") == 0
+            broker.stop()
+            broker.start()
+            more_counted(peer)
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert (buffered, dropped) == (0, 0)
+        assert len(peer.payloads) > 10
+
+
+def test_broker_that_forgets_acknowledged_messages(broker: BrokerProcess, tmp_path: Path) -> None:
+    """With nobody subscribed a broker acknowledges and forgets. Nothing reconnects; the missing `seen` is enough."""
+    config = write_config(tmp_path, broker.port)
+    with settled(broker, listening=False) as peer:
+        with running(config):
+            wait_until(lambda: report(config).get("batches_acknowledged", 0) > 10)
+            peer.listen()
+            wait_until(lambda: motion(config, "counted") > 200)
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert (buffered, dropped) == (0, 0)
+
+
+def test_duplicate_identity(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Somebody else with our credentials and client id throws us off, again and again; nothing is lost."""
+    config = write_config(tmp_path, broker.port)
+    thrown_off: list[bool] = []
+    with settled(broker) as peer:
+        with running(config):
+            more_counted(peer)
+            twin = Connection(
+                endpoints=[broker.endpoint(DEVICE)],
+                client_id=f"test-{DEVICE}",
+                on_change=thrown_off.append,
+                log=logger("error", "json", io.StringIO()),
+            )
+            twin.start()
+            wait_until(lambda: thrown_off.count(False) >= 2)
+            twin.stop()
+            more_counted(peer)
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert (buffered, dropped) == (0, 0)
+
+
+def test_disk_full(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Nothing that is not stored is sent or counted as sampled; with room again the device goes on by itself."""
+    config = write_config(tmp_path, broker.port)
+    with settled(broker) as peer, process(config, log=tmp_path / "log") as child:
+        more_counted(peer)
+        log_of_outbox = load(config, {}).folder / "outbox.db-wal"
+        free = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (log_of_outbox.stat().st_size, free[1]))
+        wait_until(lambda: report(config).get("ticks_not_stored", 0) > 100)
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, free)
+        more_counted(peer)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(5) == 0
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert (buffered, dropped) == (0, 0)
+
+
+def test_outbox_corrupt(broker: BrokerProcess, tmp_path: Path) -> None:
+    """It is set aside and reported; no used tick is used again; what was in it is dropped, or was counted after all."""
+    config, log = write_config(tmp_path, broker.port), tmp_path / "log"
+    # A short reservation, so that the test need not wait for it to pass.
+    code = "import agent.outbox\nagent.outbox.Outbox.__init__.__kwdefaults__['reserve_ms'] = 200"
+    with settled(broker) as peer:
+        with process(config, code=code, log=log) as child:
+            more_counted(peer)
+            broker.stop()
+            wait_until(lambda: motion(config, "buffered") > 100)
+            child.kill()
+            child.wait()
+        folder = load(config, {}).folder
+        (folder / "outbox.db-wal").unlink()
+        (folder / "outbox.db").write_bytes(b"rubbish" * 10_000)
+        broker.start()
+        with process(config, code=code, log=log) as child:
+            more_counted(peer)
+            assert list(folder.glob("outbox.corrupt-*.db"))
+            assert "outbox corrupt" in log.read_text()
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(5) == 0
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert buffered == 0
+        assert dropped > 100
+
+
+def test_poisoned_stale_unsigned_and_weaker_settings(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Each is refused with its reason in `status`; sampling goes on under the last good setting."""
+    config = write_config(tmp_path, broker.port)
+    bad = [
+        (b"\x00poison", "malformed"),
+        (sign(noise(1, theta=NARROW)), "stale-version"),
+        (sign(noise(9), OPS), "unknown-key"),
+        (sign(noise(9)).replace(b'"version":9', b'"version":8'), "bad-signature"),
+        (sign(noise(9, epsilon=2.1)), "loss-above-epsilon"),
+        (sign(noise(9, policy=5)), "policy-mismatch"),
+    ]
+    with settled(broker) as peer:
+        with running(config):
+            more_counted(peer)
+            for payload, reason in bad:
+                peer.push(payload, peer.topics.noise("motion"))
+
+                def told(reason: str = reason) -> bool:
+                    said = peer.status.streams["motion"].refused if peer.status else None
+                    return said is not None and said.reason == reason
+
+                wait_until(told)
+            more_counted(peer)
+            assert {batch.noise for batch in peer.batches} == {1}
+            peer.push(noise(10, theta=NARROW))
+            wait_until(lambda: peer.batches[-1].noise == 10)
+        balanced_at_the_end(peer)
+        assert peer.status is not None
+        assert peer.status.streams["motion"].refused is None
+
+
+def test_clock_jumps_both_ways(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Set back: nothing for used ticks, and the device says so. Set forward: a gap, and nothing is made up."""
+    offset = [0]
+    clock = Clock(wall=lambda: time.time_ns() + offset[0], steady=time.monotonic_ns)
+    log = io.StringIO()
+    config = write_config(tmp_path, broker.port)
+    with settled(broker) as peer:
+        with running(config, clock=clock, log=log):
+            more_counted(peer)
+            offset[0] = -3_000_000_000
+            wait_until(lambda: "clock set back" in log.getvalue())
+            wait_until(lambda: motion(config, "buffered") == 0)
+            highest = max(peer.counted["motion"])
+            time.sleep(0.3)
+            assert max(peer.counted["motion"]) == highest
+            more_counted(peer)
+            highest = max(peer.counted["motion"])
+            offset[0] = 600_000_000_000
+            wait_until(lambda: "clock set forward" in log.getvalue())
+            more_counted(peer)
+        jumped = [tick for tick in peer.counted["motion"] if highest + 2_000 < tick < highest + 295_000]
+        assert jumped == []
+        balanced_at_the_end(peer)
+
+
+def test_a_device_without_broker_samples_under_its_last_good_settings(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """Restarted while the broker is away, it goes on; the samples arrive when the broker is back."""
+    config = write_config(tmp_path, broker.port)
+    with settled(broker) as peer:
+        with running(config):
+            more_counted(peer)
+        broker.stop()
+        with running(config):
+            wait_until(lambda: motion(config, "buffered") > 100)
+            broker.start()
+            more_counted(peer, 200)
+        _, buffered, dropped = balanced_at_the_end(peer)
+        assert (buffered, dropped) == (0, 0)
+
+
+def test_several_brokers_are_tried_in_turn(nats: BrokerProcess, tmp_path: Path) -> None:
+    """The first address answers to nobody: the device is on the second within seconds."""
+    config = write_config(tmp_path, nats.port)
+    text = config.read_text()
+    config.write_text(text.replace("urls = [", 'urls = ["mqtt://127.0.0.1:1", '))
+    assert load(config, {}).broker.endpoints()[0] == Endpoint("127.0.0.1", 1, DEVICE, f"{DEVICE}-secret")
+    with settled(nats) as peer:
+        with running(config):
+            more_counted(peer)
+        balanced_at_the_end(peer)
