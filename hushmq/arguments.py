@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from broker.problem import Problem
 
 
 def probability(text: str) -> float:
@@ -56,6 +60,15 @@ def add_adversary(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """`--json`."""
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+
+
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """Say which input it was where values that are each right together leave nothing, or nothing a double holds."""
+    try:
+        yield
+    except (ValueError, ArithmeticError) as error:
+        raise Problem(f"{what}: {error}") from None
 
 
 def _number(text: str) -> float | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from broker.problem import Problem
 from hushmq.answer import Line, answer
-from hushmq.arguments import add_adversary, add_chain, add_epsilon, add_json
+from hushmq.arguments import add_adversary, add_chain, add_epsilon, add_json, blaming
 from pufferfish.binary import Box, limits, loss, optimal_noise
 
 NOTES = """The noise flips a 0 with probability rho0 and a 1 with probability rho1. Of all noise within the loss
@@ -39,12 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     theta = Box.point(args.q, args.r)
     weights = (args.r, args.q) if args.weights == "stationary" else None
-    try:
+    with blaming(f"--epsilon {args.epsilon:g} with --q {args.q:g} --r {args.r:g}"):
         noise = optimal_noise(theta, args.epsilon, args.adversary, weights)
         scale = count_scale(theta, args.epsilon)
-    except (ValueError, OverflowError, ZeroDivisionError) as error:
-        raise Problem(f"--epsilon {args.epsilon:g} with --q {args.q:g} --r {args.r:g}: {error}") from None
-    reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
+        reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
     answer(
         [
             Line("rho0", noise.rho0, "a 0 is sent as 1 with this probability"),

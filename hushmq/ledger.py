@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from broker.problem import Problem
 from hushmq.answer import Line, answer
-from hushmq.arguments import add_adversary, add_json
+from hushmq.arguments import add_adversary, add_json, blaming
 from hushmq.fields import Fields, read_object
 from pufferfish.binary import Box
 from pufferfish.timeline import Entry, price
@@ -47,7 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     history = read_history(args.timeline)
-    found = price(history.entries, history.theta, args.adversary, span=(1, history.ticks))
+    with blaming(str(args.timeline)):
+        found = price(history.entries, history.theta, args.adversary, span=(1, history.ticks))
     answer(
         [
             Line("epsilon", found.epsilon, f"largest loss at any tick, {args.adversary} adversary"),

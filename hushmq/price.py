@@ -6,7 +6,7 @@ import argparse
 
 from broker.problem import Problem
 from hushmq.answer import Line, answer
-from hushmq.arguments import add_adversary, add_chain, add_json, probability
+from hushmq.arguments import add_adversary, add_chain, add_json, blaming, probability
 from pufferfish.binary import Box, Noise, loss
 
 NOTES = """The loss of an endless stream: how many nats anybody can gain on the state at any one tick. It is never
@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         )
     noise = Noise(args.rho0, args.rho1)
     theta = Box.point(args.q, args.r)
-    reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
+    with blaming(f"--rho0 {args.rho0:g} --rho1 {args.rho1:g} with --q {args.q:g} --r {args.r:g}"):
+        reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
     answer([Line("epsilon", reached, f"loss at any tick, {args.adversary} adversary")], as_json=args.json)
     return 0

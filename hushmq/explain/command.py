@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from broker.problem import Problem
-from hushmq.arguments import add_adversary, add_chain, add_json, positive
+from hushmq.arguments import add_adversary, add_chain, add_json, blaming, positive
 from hushmq.explain.figure import Figure
 from hushmq.explain.loss import loss_figure
 from hushmq.explain.terminal import draw
@@ -113,9 +113,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _figure(args: argparse.Namespace) -> Figure:
     if args.figure == "loss":
-        return loss_figure(args.q, args.r, args.epsilon)
+        with blaming(f"--q {args.q:g} --r {args.r:g}"):
+            return loss_figure(args.q, args.r, args.epsilon)
     if args.figure == "timeline":
-        return timeline_figure(read_history(args.timeline), args.adversary, args.budget)
+        history = read_history(args.timeline)
+        with blaming(str(args.timeline)):
+            return timeline_figure(history, args.adversary, args.budget)
     # Needs numpy, which the other figures do without.
     from hushmq.chains import read_chains  # noqa: PLC0415
     from hushmq.explain.scale import scale_figure  # noqa: PLC0415
