@@ -17,12 +17,12 @@ class Axis:
 
     @classmethod
     def over(cls, values: Sequence[float], *, logarithmic: bool) -> Axis:
-        """The axis that shows all values; a linear one begins at 0 if they are all positive."""
+        """The axis that shows all values; a linear one begins at 0 if some of them are not far from it."""
         low, high = min(values), max(values)
-        if not logarithmic:
-            low = min(0.0, low) if low < 0.3 * high else low
+        if not logarithmic and low < 0.3 * high:
+            low = min(0.0, low)
         if low == high:
-            low, high = (low / 2, high * 2) if logarithmic else (low - 0.5, high + 0.5)
+            low, high = (low / 2, high * 2) if logarithmic else (low - 0.5 * (low != 0.0), high + 0.5)
         return cls(low, high, logarithmic)
 
     def share(self, value: float) -> float:

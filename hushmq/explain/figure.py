@@ -40,10 +40,11 @@ class Panel:
     logarithmic: bool = False
 
     def axes(self) -> tuple[Axis, Axis]:
-        """The x axis and the y axis that show everything."""
+        """The x axis and the y axis that show everything; what is not on logarithms is shown from 0 up."""
         xs = [x for curve in self.curves for x in curve.x] + [mark.x for mark in self.marks]
         ys = [y for curve in self.curves for y in curve.y] + [mark.y for mark in self.marks]
         logarithmic = self.logarithmic
+        ys += [] if logarithmic else [0.0]
         return Axis.over(xs, logarithmic=logarithmic), Axis.over(ys, logarithmic=logarithmic)
 
 
