@@ -67,7 +67,9 @@ class BrokerSection(Section):
         return [Endpoint.parse(url, username=self.username, password=password, tls=tls) for url in self.urls]
 
 
-def read_settings(path: Path, model: type[C], *, prefix: str, environment: Mapping[str, str] = os.environ) -> C:
+def read_settings(
+    path: Path, model: type[C], *, prefix: str, environment: Mapping[str, str] = os.environ
+) -> C:
     """The settings of a file with the environment's overrides, or Problem naming the setting that is wrong."""
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))

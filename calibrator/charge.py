@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from pufferfish.amplification import amplified, release_tilt
-from pufferfish.timeline import Entry, Price, price
 from sqlalchemy import Connection, select
 
 from broker.messages import StreamPolicy
 from calibrator.store import extent, ledger, setting
+from pufferfish.amplification import amplified, release_tilt
 from pufferfish.binary import Box, Noise, limits
+from pufferfish.timeline import Entry, Price, price
 
 T = TypeVar("T")
 NANO = 1_000_000_000
@@ -55,8 +55,17 @@ class Spending:
 
 def public_debits(db: Connection, stream: str) -> list[Debit]:
     """The stream's public account so far."""
-    rows = db.execute(select(ledger).where(ledger.c.stream == stream, ledger.c.audience == "public"))
-    return [Debit(row.first, row.last, row.tilt, Noise(row.rho0, row.rho1)) for row in rows]
+    return [debit for _, debit in debits_after(db, stream, 0)]
+
+
+def debits_after(db: Connection, stream: str, entry: int) -> list[tuple[int, Debit]]:
+    """The entries of the stream's public account after a given one, with their numbers, in order."""
+    rows = db.execute(
+        select(ledger)
+        .where(ledger.c.stream == stream, ledger.c.audience == "public", ledger.c.id > entry)
+        .order_by(ledger.c.id)
+    )
+    return [(row.id, Debit(row.first, row.last, row.tilt, Noise(row.rho0, row.rho1))) for row in rows]
 
 
 def public_timeline(debits: Iterable[Debit]) -> list[Entry]:
@@ -69,8 +78,12 @@ def public_timeline(debits: Iterable[Debit]) -> list[Entry]:
 
 
 def _joint_tilt(debits: Sequence[Debit]) -> float:
-    w = sum(debit.tilt for debit in debits) / NANO
-    return max(amplified(noise, w) for noise in {debit.noise for debit in debits})
+    return joint_tilt(sum(debit.tilt for debit in debits), {debit.noise for debit in debits})
+
+
+def joint_tilt(tilt: int, noises: Iterable[Noise]) -> float:
+    """What `tilt` nano-nats on the sanitized states tell about the true ones, behind the least of the noises."""
+    return max(amplified(noise, tilt / NANO) for noise in noises)
 
 
 def operator_timeline(db: Connection, stream: str) -> list[Entry]:
@@ -91,18 +104,26 @@ def price_public(debits: Iterable[Debit], theta: Box, stream: StreamPolicy) -> P
     return price(public_timeline(debits), theta, stream.adversary)
 
 
-def spending(stream: StreamPolicy, window: str, *, theta: Box, noises: Iterable[Noise]) -> Spending:
+def spending(
+    stream: StreamPolicy, window: str, scope: str = "cohort", *, theta: Box, noises: Iterable[Noise]
+) -> Spending:
     """How much of the public budget a window may use so that the whole tumbling sequence stays within ε for ever.
 
     At constant tilt the loss is ε exactly when τ = min(log M0, log M1) (docs/theory.md, constant tilt). The
-    windows of the policy share the tilt equally; the shortest also pays for learning. Nothing here depends on
-    the data but Θ and the noise settings, which were learned from charged statistics.
+    windows of the policy, once for each of their scopes, share the tilt equally; the shortest also pays for
+    learning. Nothing here depends on the data but Θ, which was learned from charged statistics, and the noise
+    settings, made from it.
     """
     tau = min(limits(theta, stream.epsilon.public, stream.adversary))
     w = min([LARGEST_TILT, *(release_tilt(noise, tau) for noise in noises)])
-    share = w * (1 - stream.learning) / len(stream.windows)
-    learning = w * stream.learning if window == shortest_window(stream) else 0.0
+    share = w * (1 - stream.learning) / sum(len(each.scopes) for each in stream.windows.values())
+    learning = w * stream.learning if pays_for_learning(stream, window, scope) else 0.0
     return Spending(release=math.floor(share * NANO), learning=math.floor(learning * NANO))
+
+
+def pays_for_learning(stream: StreamPolicy, window: str, scope: str) -> bool:
+    """Whether statistics are drawn with this window: one of each stream, the shortest, and once."""
+    return window == shortest_window(stream) and scope == stream.windows[window].scopes[0]
 
 
 def shortest_window(stream: StreamPolicy) -> str:

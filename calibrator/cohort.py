@@ -6,25 +6,45 @@ with the evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 from structlog.typing import FilteringBoundLogger
 
-from broker.messages import Account, Batch, LedgerState, Policy, Seen, StreamPolicy, Theta, decode
+from broker.messages import Account as AccountMessage
+from broker.messages import (
+    Batch,
+    LedgerState,
+    NoiseSetting,
+    Policy,
+    Seen,
+    Status,
+    StreamPolicy,
+    Theta,
+    decode,
+)
 from broker.problem import Reason, Rejected
 from broker.signature import PrivateKey, PublicKey, Signed, verify
 from broker.topics import Topics, parse
 from calibrator import ingest, release, store
-from calibrator.charge import operator_timeline, price_public, public_debits
+from calibrator.account import Account
+from calibrator.charge import operator_timeline
+from calibrator.config import DevicesSection
 from calibrator.learn import learned
-from calibrator.push import Current, current, next_setting
+from calibrator.mark import Mark, contradiction, mark_of, read_marks, write_marks
+from calibrator.push import Current, current, next_setting, store_setting
+from calibrator.quarantine import Quarantine
 from pufferfish.binary import Box
 from pufferfish.timeline import price
 
-CLOCK_SKEW_S = 60.0
-"""How far a device's clock may be ahead of ours."""
+COHORT = "cohort"
+"""The scope of the cohort's own releases; no device may be called that."""
+QUIET_S = 60.0
+"""The same refusal on the same topic is logged once in this time; it is always counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +53,22 @@ class Arrived:
 
     topic: str
     payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A batch that could be read, and where it came from."""
+
+    topic: str
+    arrival: ingest.Arrival
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The last look for due windows: how many of each were over, and the last tick of any that was."""
+
+    over: tuple[int, ...]
+    complete: int
 
 
 class Cohort:
@@ -48,53 +84,111 @@ class Cohort:
         grace_s: float,
         clock: Callable[[], float],
         log: FilteringBoundLogger,
+        devices: DevicesSection | None = None,
+        mark_path: Path | None = None,
     ) -> None:
         self.topics = Topics(cohort)
-        self.rejected: dict[Reason, int] = {}
+        self.rejected: Counter[Reason] = Counter()
+        self.stopped: dict[str, str] = {}
+        """Streams whose ledger does not reach a high-water mark, and why: nothing of them is charged."""
+        self.counted = self.released = self.refused = 0
+        self.statuses: dict[str, Status] = {}
         self._engine = engine
         self._key = key
         self._ops_keys = tuple(ops_keys)
         self._grace_s = grace_s
         self._clock = clock
         self._log = log
+        self._limits = devices or DevicesSection()
+        self._mark_path = mark_path
+        self._accounts: dict[str, Account] = {}
+        self._looked: dict[str, _Look] = {}
+        self._logged: dict[tuple[str, Reason], float] = {}
         self.policy = self._stored_policy()
+        with engine.begin() as db:
+            self._quarantine = Quarantine(db, self._limits)
+            self.marked = self._check_mark_file(db)
+            """Whether a mark outside the database has vouched for it."""
 
     # -- what arrives --------------------------------------------------------------------------------------
 
     def take(self, arrived: Iterable[Arrived]) -> set[str]:
         """Count batches and adopt policies in one transaction; return the devices whose `seen` has changed."""
+        batches, others = self._sort(arrived)
         touched: set[str] = set()
+        if not batches and not others:
+            return touched
+        now = self._clock()
         with self._engine.begin() as db:
-            for item in arrived:
-                try:
-                    device = self._take_one(db, item)
-                except Rejected as rejection:
-                    self._reject(item.topic, rejection)
-                else:
-                    touched |= {device} if device else set()
+            for item in others:
+                with self._rejecting(item.topic):
+                    self._take_other(db, item)
+            if batches:
+                group = ingest.Group(db, (one.arrival.device for one in batches))
+                for one in batches:
+                    if self._count(db, group, one, now):
+                        touched.add(one.arrival.device)
+                group.write()
         return touched
 
-    def _take_one(self, db: Connection, item: Arrived) -> str | None:
-        address = parse(item.topic)
-        if address is None or address.cohort != self.topics.cohort:
-            raise Rejected(Reason.WRONG_ADDRESS, "not a topic of this cohort")
-        if address.kind == "policy":
-            self._adopt(db, item.payload)
-            return None
-        if address.kind != "z" or address.device is None or address.stream is None:
-            raise Rejected(Reason.WRONG_ADDRESS, f"nothing is read from {address.kind} topics")
-        batch = decode(Batch, item.payload)
-        ingest.count(
-            db, ingest.Arrival(address.device, address.stream, batch), latest=self._latest(address.stream)
-        )
-        return address.device
+    def _sort(self, arrived: Iterable[Arrived]) -> tuple[list[_Batch], list[Arrived]]:
+        """Batches that can be read, and everything else."""
+        batches, others = [], []
+        for item in arrived:
+            with self._rejecting(item.topic):
+                address = parse(item.topic)
+                if address is None or address.cohort != self.topics.cohort:
+                    raise Rejected(Reason.WRONG_ADDRESS, "not a topic of this cohort")
+                if address.kind == "z" and address.device is not None and address.stream is not None:
+                    if address.device == COHORT:
+                        raise Rejected(Reason.WRONG_ADDRESS, f"{COHORT} is no name for a device")
+                    message = decode(Batch, item.payload)
+                    batches.append(
+                        _Batch(item.topic, ingest.Arrival(address.device, address.stream, message))
+                    )
+                else:
+                    others.append(item)
+        return batches, others
 
-    def _latest(self, stream: str) -> int:
+    def _count(self, db: Connection, group: ingest.Group, one: _Batch, now: float) -> bool:
+        device = one.arrival.device
+        try:
+            self._quarantine.admit(device, now)
+            self.counted += group.count(one.arrival, self._possible(one.arrival.stream, now))
+        except Rejected as rejection:
+            self._reject(one.topic, rejection)
+            if self._quarantine.blame(db, device, rejection.reason, now):
+                self._log.error("quarantined", device=device, reason=str(rejection.reason))
+            return False
+        look = self._looked.get(one.arrival.stream)
+        if look is not None and one.arrival.batch.first <= look.complete:
+            del self._looked[one.arrival.stream]  # it may lie in a window that was empty then
+        return True
+
+    def _possible(self, stream: str, now: float) -> ingest.Ticks:
         if self.policy is None or stream not in self.policy.streams:
             raise Rejected(Reason.POLICY_MISMATCH, f"stream {stream} is not in the policy")
-        return self._tick(self.policy.streams[stream], CLOCK_SKEW_S)
+        period_ms = self.policy.streams[stream].period_ms
+        skew_ms = self._limits.skew_s * 1000
+        return ingest.Ticks(latest=int(now * 1000 + skew_ms) // period_ms, skew=int(skew_ms) // period_ms + 1)
 
-    def _tick(self, stream: StreamPolicy, offset_s: float) -> int:
+    def _take_other(self, db: Connection, item: Arrived) -> None:
+        address = parse(item.topic)
+        match address.kind if address else None:
+            case "policy":
+                self._adopt(db, item.payload)
+            case "noise" if item.payload:
+                self._know_again(db, item.payload)
+            case "ledger" if address and address.stream and item.payload:
+                self._check_broker_mark(db, address.stream, item.payload)
+            case "status" if address and address.device and item.payload:
+                self._hear_status(address.device, decode(Status, item.payload))
+            case "noise" | "ledger" | "status":
+                pass  # somebody has cleared a retained message
+            case kind:
+                raise Rejected(Reason.WRONG_ADDRESS, f"nothing is read from {kind} topics")
+
+    def _tick(self, stream: StreamPolicy, offset_s: float = 0.0) -> int:
         return int((self._clock() + offset_s) * 1000) // stream.period_ms
 
     def _adopt(self, db: Connection, payload: bytes) -> None:
@@ -108,9 +202,18 @@ class Cohort:
             raise Rejected(
                 Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.policy.version}"
             )
+        for name, stream in policy.streams.items():
+            old = self.policy.streams.get(name) if self.policy else None
+            if old is not None and old.period_ms != stream.period_ms:
+                raise Rejected(
+                    Reason.PERIOD_CHANGED,
+                    f"{name}: ticks of {old.period_ms} ms are in the ledger and never change: use a new name",
+                )
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
         self.policy = policy
+        self._accounts.clear()
+        self._looked.clear()
         self._log.info("policy_adopted", version=policy.version)
 
     def _stored_policy(self) -> Policy | None:
@@ -118,57 +221,142 @@ class Cohort:
             row = db.execute(select(store.policy.c.payload)).first()
         return None if row is None else Signed[Policy].model_validate_json(row.payload).message
 
+    def _know_again(self, db: Connection, payload: bytes) -> None:
+        """Take up a setting of our own that the database has forgotten: its version must stand for nothing else."""
+        setting = verify(NoiseSetting, payload, [self._key.public])
+        if setting.cohort != self.topics.cohort:
+            raise Rejected(Reason.WRONG_ADDRESS, f"setting for cohort {setting.cohort}")
+        known = db.execute(
+            select(store.setting.c.version).where(
+                store.setting.c.stream == setting.stream, store.setting.c.version == setting.version
+            )
+        ).first()
+        if known is None:
+            # It may have been in use since any time: issued at tick 0.
+            store_setting(db, Current(setting, payload), tick=0)
+            self._log.warning("setting_known_again", stream=setting.stream, version=setting.version)
+
+    @contextmanager
+    def _rejecting(self, topic: str) -> Iterator[None]:
+        """Count and log a refusal, and go on."""
+        try:
+            yield
+        except Rejected as rejection:
+            self._reject(topic, rejection)
+
     def _reject(self, topic: str, rejection: Rejected) -> None:
-        self.rejected[rejection.reason] = self.rejected.get(rejection.reason, 0) + 1
-        self._log.warning("rejected", topic=topic, reason=str(rejection.reason), detail=rejection.detail)
+        self.rejected[rejection.reason] += 1
+        now = self._clock()
+        if now - self._logged.get((topic, rejection.reason), -QUIET_S) >= QUIET_S:
+            if len(self._logged) > 10_000:
+                self._logged.clear()
+            self._logged[topic, rejection.reason] = now
+            self._log.warning("rejected", topic=topic, reason=str(rejection.reason), detail=rejection.detail)
+
+    # -- the high-water mark -------------------------------------------------------------------------------
+
+    def _check_mark_file(self, db: Connection) -> bool:
+        """Hold the ledger against the marks in the file; True if there are any and all lie on it."""
+        marks = read_marks(self._mark_path) if self._mark_path is not None else {}
+        for stream, mark in marks.items():
+            self._hold_against(db, stream, mark)
+        return bool(marks) and not self.stopped
+
+    def _check_broker_mark(self, db: Connection, stream: str, payload: bytes) -> None:
+        """Hold the ledger against what we said of it on the broker; only our own seal counts."""
+        state = decode(LedgerState, payload)
+        if state.head is None or state.seal is None:
+            raise Rejected(Reason.BAD_SIGNATURE, "the ledger's head is not sealed")
+        mark = Mark(state.entries, state.head)
+        if not self._key.public.sealed(mark.text(self.topics.cohort, stream), state.seal):
+            raise Rejected(Reason.BAD_SIGNATURE, "the seal is not ours")
+        self._hold_against(db, stream, mark)
+
+    def _hold_against(self, db: Connection, stream: str, mark: Mark) -> None:
+        why = contradiction(db, stream, mark)
+        if why is not None and stream not in self.stopped:
+            self.stopped[stream] = why
+            self._log.error("ledger_behind", stream=stream, why=why)
+
+    def _write_mark_file(self, db: Connection) -> None:
+        if self._mark_path is not None:
+            streams = db.execute(select(store.ledger.c.stream).distinct()).scalars().all()
+            write_marks(self._mark_path, {stream: mark_of(db, stream) for stream in streams})
 
     # -- windows -------------------------------------------------------------------------------------------
 
     def close_due(self) -> list[release.Closed]:
-        """Close every window whose grace has passed, each with its debit in a transaction of its own."""
+        """Close every window whose grace has passed, each with its debit in a transaction of its own.
+
+        The mark is written after the debits are durable and before anything of them is offered for publishing.
+        """
         if self.policy is None:
             return []
         closed = []
         for name, stream in self.policy.streams.items():
+            through = self._tick(stream, -self._grace_s) - 1
+            ticks = [window.ticks for window in stream.windows.values()]
+            over = tuple((through + 1) // length for length in ticks)
+            look = _Look(
+                over, max((n * length - 1 for n, length in zip(over, ticks, strict=True)), default=-1)
+            )
+            if name in self.stopped or self._looked.get(name) == look:
+                continue
             with self._engine.begin() as db:
-                spans = release.due(db, name, stream, through=self._tick(stream, -self._grace_s) - 1)
+                spans = release.due(db, name, stream, through=through)
             for span in spans:
                 with self._engine.begin() as db:
                     one = release.close(
-                        db, span, stream, theta=self._theta(db, name, stream), topics=self.topics
+                        db, span, stream, account=self._account(db, name, stream), topics=self.topics
                     )
                 self._tell(one)
                 closed.append(one)
+            self._looked[name] = look
             if spans:
                 with self._engine.begin() as db:
                     release.prune(db, name, stream)
+        if any(one.entry is not None for one in closed):
+            with self._engine.begin() as db:
+                self._write_mark_file(db)
         return closed
 
     def _tell(self, one: release.Closed) -> None:
         where = {
             "stream": one.span.stream,
             "window": one.span.window,
+            "scope": one.span.scope,
             "first": one.span.first,
             "last": one.span.last,
         }
         if one.refused:
+            self.refused += 1
             self._log.error("release_refused", **where, why=one.refused)
         elif one.entry is not None:
+            self.released += 1
             self._log.info("released", **where, entry=one.entry, loss=one.loss)
 
     def unsent(self) -> list[tuple[int, str, bytes]]:
         with self._engine.begin() as db:
             return release.unsent(db)
 
-    def mark_sent(self, entries: Iterable[int]) -> None:
+    def mark_sent(self, sent: Iterable[tuple[int, str]]) -> None:
         with self._engine.begin() as db:
-            for entry in entries:
-                release.mark_sent(db, entry)
+            for entry, topic in sent:
+                release.mark_sent(db, entry, topic)
 
     # -- Θ, settings, accounts -----------------------------------------------------------------------------
 
     def _theta(self, db: Connection, name: str, stream: StreamPolicy) -> Box:
         return learned(db, name, start=stream.theta.start.box, floor=stream.theta.floor.box)
+
+    def _account(self, db: Connection, name: str, stream: StreamPolicy) -> Account:
+        """The public account under the Θ believed now: the past is priced anew when Θ has changed."""
+        theta = self._theta(db, name, stream)
+        account = self._accounts.get(name)
+        if account is None or account.theta != theta:
+            account = self._accounts[name] = Account(theta, stream.adversary)
+        account.follow(db, name)
+        return account
 
     def settings(self) -> dict[str, Current]:
         """The setting in force for each stream, a new one where it is due."""
@@ -188,6 +376,7 @@ class Cohort:
             policy_version=self.policy.version,
             theta=self._theta(db, name, stream),
             key=self._key,
+            tick=self._tick(stream),
         )
         if fresh is not None:
             self._log.info(
@@ -208,29 +397,66 @@ class Cohort:
         if self.policy is None:
             return []
         with self._engine.begin() as db:
-            return [self._account(db, name, stream) for name, stream in self.policy.streams.items()]
+            return [self._state(db, name, stream) for name, stream in self.policy.streams.items()]
 
-    def _account(self, db: Connection, name: str, stream: StreamPolicy) -> LedgerState:
-        theta = self._theta(db, name, stream)
-        debits = public_debits(db, name)
-        public = price_public(debits, theta, stream).epsilon
-        operator = price(operator_timeline(db, name), theta, stream.adversary).epsilon
+    def _state(self, db: Connection, name: str, stream: StreamPolicy) -> LedgerState:
+        account = self._account(db, name, stream)
+        public = account.price().epsilon
+        operator = price(operator_timeline(db, name), account.theta, stream.adversary).epsilon
+        mark = mark_of(db, name)
+        stopped = self.stopped.get(name)
+        if stopped is None and public > stream.epsilon.public:
+            stopped = (
+                f"what was released costs {public:.4f} under Θ now believed, of {stream.epsilon.public:g}"
+            )
+            self._alarm(name, stopped)
 
-        def account(budget: float, loss: float) -> Account:
-            return Account(budget=budget, loss=loss, left=budget - loss, theta=Theta.of(theta))
+        def told(budget: float, loss: float) -> AccountMessage:
+            return AccountMessage(budget=budget, loss=loss, left=budget - loss, theta=Theta.of(account.theta))
 
         return LedgerState(
             stream=name,
             adversary=stream.adversary,
-            entries=len(debits),
-            operator=account(stream.epsilon.operator, operator),
-            public=account(stream.epsilon.public, public),
+            entries=mark.entries,
+            operator=told(stream.epsilon.operator, operator),
+            public=told(stream.epsilon.public, public),
+            late=ingest.late_ticks(db, name),
+            stopped=stopped,
+            # A ledger that is behind does not overwrite the mark that tells so.
+            head=None if name in self.stopped else mark.head,
+            seal=None if name in self.stopped else self._key.seal(mark.text(self.topics.cohort, name)),
         )
 
+    def _alarm(self, stream: str, why: str) -> None:
+        self._log.error("over_budget", stream=stream, why=why)
+
+    # -- devices -------------------------------------------------------------------------------------------
+
+    def _hear_status(self, device: str, status: Status) -> None:
+        """Follow the roll-out: a device that refuses what was pushed is told of once."""
+        refused = _refusals(status)
+        for where, reason in refused - _refusals(self.statuses.get(device)):
+            self._log.warning("refused_by_device", device=device, where=where, reason=str(reason))
+        self.statuses[device] = status
+
     def seen(self, device: str) -> Seen:
+        return self.seen_of([device])[device]
+
+    def seen_of(self, devices: Iterable[str]) -> dict[str, Seen]:
         with self._engine.begin() as db:
-            return ingest.seen(db, device)
+            return ingest.seen_of(db, devices)
 
     def devices(self) -> set[str]:
         with self._engine.begin() as db:
             return {device for device, _ in ingest.counted_ticks(db)}
+
+    def aside(self) -> dict[str, Reason]:
+        """The devices in quarantine and why."""
+        return self._quarantine.aside(self._clock())
+
+
+def _refusals(status: Status | None) -> set[tuple[str, Reason]]:
+    if status is None:
+        return set()
+    found = {("policy", status.refused.reason)} if status.refused else set()
+    return found | {(name, one.refused.reason) for name, one in status.streams.items() if one.refused}

@@ -9,85 +9,140 @@ from __future__ import annotations
 
 import queue
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
 from broker.connection import Connection, Offline
-from broker.messages import encode
-from broker.signature import PrivateKey
+from broker.messages import LedgerState, encode
+from broker.problem import Problem
+from broker.systemd import Systemd
+from broker.topics import SHARDS, Topics
 from calibrator.cohort import Arrived, Cohort
 from calibrator.config import Config
+from calibrator.report import Report
+from calibrator.serve import Server
 from calibrator.store import open_store
 
 GROUP = 500
 """Messages taken in one transaction."""
+INBOX = 20_000
+SETTLED_S = 1.0
+"""After so long with a broker, what it retains of us has arrived."""
+REPORT_S = 1.0
 
 
 class Daemon:
-    """Owns the connection and the loop."""
+    """Owns the connection and the loop. `stop` and `ask_reload` may be called from a signal handler."""
 
     def __init__(
         self,
         config: Config,
         *,
-        key: PrivateKey,
         log: FilteringBoundLogger,
         clock: Callable[[], float] = time.time,
+        reload: Callable[[], Config] | None = None,
     ) -> None:
         self._config = config
+        self._load = reload
         self._log = log
         self._engine = open_store(config.database)
         self._cohort = Cohort(
             self._engine,
             cohort=config.cohort,
-            key=key,
-            ops_keys=config.ops_keys,
+            key=config.keys.signing_key,
+            ops_keys=config.keys.trusted,
             grace_s=config.grace_s,
             clock=clock,
             log=log,
+            devices=config.devices,
+            mark_path=config.mark_path,
         )
         # Bounded: what does not fit is dropped, and sent again by the device, which keeps it until `seen`.
-        self._inbox: queue.Queue[Arrived] = queue.Queue(maxsize=20_000)
-        self._acknowledged: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._handed_over: set[int] = set()
+        self._inbox: queue.Queue[Arrived] = queue.Queue(maxsize=INBOX)
+        self._dropped = 0
+        self._acknowledged: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        self._handed_over: set[tuple[int, str]] = set()
+        self._unsent: list[tuple[int, str, bytes]] = []
         self._newest: dict[str, bytes] = {}
         self._waiting: set[str] = set()
         self._to_tell: set[str] = set()
-        self._tell_next = 0.0
+        self._tell_next = self._report_next = 0.0
         self._greet = True
-        topics = self._cohort.topics
+        self._settled_at: float | None = None
+        self._settings: dict[str, int] = {}
+        self._ledgers: dict[str, LedgerState] = {}
+        self._stopping = self._reload_asked = False
+        self._successor: Config | None = None
+        self._systemd = Systemd()
+        self._server = (
+            None if config.metrics.port is None else Server(config.metrics.host, config.metrics.port)
+        )
         self._connection = Connection(
-            endpoints=config.endpoints,
-            client_id=f"calibrator-{config.cohort}",
-            subscriptions=[topics.policy, topics.all("z")],
+            endpoints=config.broker.endpoints(),
+            client_id=f"calibrator-{config.cohort}-{config.name}",
+            subscriptions=_subscriptions(self._cohort.topics, config.shards),
             on_message=self._receive,
             on_change=self._changed,
             window=200,
             log=log,
         )
 
-    def run(self, stopping: Callable[[], bool]) -> None:
-        """Work until asked to stop, then publish what is stored and leave."""
+    @property
+    def metrics_port(self) -> int | None:
+        return self._server.port if self._server else None
+
+    def run(self) -> Config | None:
+        """Work until asked to stop, publish what is stored and leave; after a reload return the new settings."""
         self._connection.start()
         try:
             self._refresh()
-            while not stopping():
+            self._unsent = self._cohort.unsent()
+            self._systemd.notify("READY=1")
+            while not self._stopping:
                 self._turn(timeout=0.1)
+                self._reload_if_asked()
+            self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")
             self._tell_next = 0.0
             self._turn(timeout=0.0)
         finally:
             self._connection.stop()
+            if self._server is not None:
+                self._server.stop()
             self._engine.dispose()
+        return self._successor
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._stopping = True
+
+    def ask_reload(self) -> None:
+        """Read the settings again and end `run` with them; if they are wrong, say so and go on as before."""
+        self._reload_asked = True
+
+    def _reload_if_asked(self) -> None:
+        if not self._reload_asked or self._load is None:
+            return
+        self._reload_asked = False
+        try:
+            self._successor = self._load()
+        except Problem as problem:
+            self._log.warning("settings_refused", problem=str(problem))
+        else:
+            self._stopping = True
 
     def _turn(self, *, timeout: float) -> None:
         arrived = self._take(timeout)
         followed = self._cohort.policy
+        stopped = len(self._cohort.stopped)
         if arrived:
             self._to_tell |= self._cohort.take(arrived)
-        closed = self._cohort.close_due()
-        if closed or self._cohort.policy is not followed:
+        closed = self._cohort.close_due() if self._may_charge() else []
+        if closed:
+            self._unsent = self._cohort.unsent()
+        if closed or self._cohort.policy is not followed or len(self._cohort.stopped) != stopped:
             self._refresh()
         self._note_acknowledged()
         if self._connection.connected:
@@ -98,6 +153,16 @@ class Daemon:
                 self._to_tell |= self._cohort.devices()
             self._tell_seen()
             self._publish()
+        self._report()
+        self._systemd.feed(healthy=self._connection.alive)
+
+    def _may_charge(self) -> bool:
+        """Nothing is charged before a mark from outside the database could have said that it is an old one."""
+        if self._cohort.marked:
+            return True
+        if self._settled_at is None and self._connection.connected:
+            self._settled_at = time.monotonic() + SETTLED_S
+        return self._settled_at is not None and time.monotonic() >= self._settled_at
 
     def _take(self, timeout: float) -> list[Arrived]:
         arrived: list[Arrived] = []
@@ -113,15 +178,18 @@ class Daemon:
         """Bring settings and accounts up to date with the evidence."""
         topics = self._cohort.topics
         for stream, setting in self._cohort.settings().items():
+            self._settings[stream] = setting.message.version
             self._state(topics.noise(stream), setting.payload)
         for account in self._cohort.accounts():
-            self._state(topics.ledger(account.stream), encode(account))
+            self._ledgers[account.stream] = account
+            if account.seal is not None:
+                self._state(topics.ledger(account.stream), encode(account))
 
     def _tell_seen(self) -> None:
         if not self._to_tell or time.monotonic() < self._tell_next:
             return
-        for device in self._to_tell:
-            self._state(self._cohort.topics.seen(device), encode(self._cohort.seen(device)))
+        for device, seen in self._cohort.seen_of(self._to_tell).items():
+            self._state(self._cohort.topics.seen(device), encode(seen))
         self._to_tell.clear()
         self._tell_next = time.monotonic() + self._config.seen_every_s
 
@@ -135,25 +203,66 @@ class Daemon:
             for topic in sorted(self._waiting):
                 self._connection.publish(topic, self._newest[topic], retain=True)
                 self._waiting.discard(topic)
-            for entry, topic, payload in self._cohort.unsent():
-                if entry not in self._handed_over:
+            for entry, topic, payload in self._unsent:
+                if (entry, topic) not in self._handed_over:
                     self._connection.publish(
                         topic,
                         payload,
                         retain=True,
-                        on_acknowledged=partial(self._acknowledged.put, entry),
+                        on_acknowledged=partial(self._acknowledged.put, (entry, topic)),
                     )
-                    self._handed_over.add(entry)
+                    self._handed_over.add((entry, topic))
         except Offline:
             pass  # what is left waits for the next turn
 
     def _note_acknowledged(self) -> None:
-        entries = []
+        sent = []
         while not self._acknowledged.empty():
-            entries.append(self._acknowledged.get_nowait())
-        if entries:
-            self._cohort.mark_sent(entries)
-            self._handed_over.difference_update(entries)
+            sent.append(self._acknowledged.get_nowait())
+        if sent:
+            self._cohort.mark_sent(sent)
+            self._handed_over.difference_update(sent)
+            self._unsent = self._cohort.unsent()
+
+    def _report(self) -> None:
+        if self._server is None or time.monotonic() < self._report_next:
+            return
+        self._report_next = time.monotonic() + REPORT_S
+        cohort, statuses = self._cohort, self._cohort.statuses
+        refusing = Counter(
+            str(refusal.reason)
+            for status in statuses.values()
+            for refusal in [status.refused, *(one.refused for one in status.streams.values())]
+            if refusal is not None
+        )
+        online = [status for status in statuses.values() if status.online]
+        stopped = {name: state.stopped for name, state in self._ledgers.items() if state.stopped}
+        self._server.show(
+            Report(
+                connected=self._connection.connected,
+                policy=cohort.policy.version if cohort.policy else None,
+                inbox=self._inbox.qsize(),
+                dropped=self._dropped,
+                ticks_counted=cohort.counted,
+                released=cohort.released,
+                refused=cohort.refused,
+                unsent=len(self._unsent),
+                devices=len(statuses),
+                online=len(online),
+                quarantined={device: str(reason) for device, reason in cohort.aside().items()},
+                rejected={str(reason): count for reason, count in cohort.rejected.items()},
+                refusing=refusing,
+                settings=dict(self._settings),
+                behind={
+                    stream: sum(
+                        stream in one.streams and one.streams[stream].noise != version for one in online
+                    )
+                    for stream, version in self._settings.items()
+                },
+                ledgers=dict(self._ledgers),
+                stopped=stopped | cohort.stopped,
+            )
+        )
 
     # On the network thread:
 
@@ -161,8 +270,23 @@ class Daemon:
         try:
             self._inbox.put_nowait(Arrived(topic, payload))
         except queue.Full:
-            self._log.warning("inbox_full")
+            if self._dropped % INBOX == 0:
+                self._log.warning("inbox_full", dropped=self._dropped + 1)
+            self._dropped += 1
 
     def _changed(self, connected: bool) -> None:
         self._log.info("connected" if connected else "disconnected")
         self._greet = self._greet or connected
+
+
+def _subscriptions(topics: Topics, shards: tuple[str, ...]) -> list[str]:
+    batches = topics.all("z")
+    if len(shards) == SHARDS:
+        return [topics.policy, batches, topics.all("status"), topics.all("noise"), topics.all("ledger")]
+    return [
+        topics.policy,
+        *(f"{batches.removesuffix('#')}{shard}/#" for shard in shards),
+        topics.all("status"),
+        topics.all("noise"),
+        topics.all("ledger"),
+    ]

@@ -2,21 +2,30 @@
 
 A batch covers the ticks first … last, and through `after` it declares the gap before it. Whatever part of it is
 not yet accounted for is counted; the rest has been counted before and is ignored. So identical bytes may come
-any number of times, in any order.
+any number of times, in any order. A tick that comes again with another state was tampered with: refused.
+
+A group of batches is one transaction: what the database holds about their devices is read once, the batches are
+counted in memory, and what has changed is written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from broker.messages import Batch, Counted, Seen
 from broker.packing import unpack
 from broker.problem import Reason, Rejected
 from calibrator.store import accounted, batch, closed, extent, setting, tally
+
+MOST_HOLES = 512
+"""Holes that `seen` lists for a stream. With more, it speaks only of the ticks before the next one."""
+
+Run = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,62 +37,226 @@ class Arrival:
     batch: Batch
 
 
-def count(db: Connection, arrival: Arrival, *, latest: int) -> int:
-    """Count what is new in a batch and return how many ticks that was, or raise Rejected.
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """The ticks that can be real: `latest` by now, and none more than `skew` before its noise was issued."""
 
-    `latest` is the highest tick that can be real by now.
-    """
-    message = arrival.batch
-    if message.last > latest:
-        raise Rejected(
-            Reason.FUTURE_TICK, f"tick {message.last} is in the future: {latest} is the latest possible"
-        )
-    known = db.execute(
-        select(setting.c.version).where(
-            setting.c.stream == arrival.stream, setting.c.version == message.noise
-        )
-    ).first()
-    if known is None:
-        raise Rejected(
-            Reason.POLICY_MISMATCH, f"noise version {message.noise} was never issued for {arrival.stream}"
-        )
-    states = unpack(message.states, message.count, message.bits)
+    latest: int
+    skew: int = 0
 
-    fresh = _account(db, arrival, message.first, message.last)
-    late = 0
-    for first, last in fresh:
-        piece = states[first - message.first : last - message.first + 1]
-        db.execute(
-            insert(batch).values(
-                device=arrival.device,
-                stream=arrival.stream,
-                first=first,
-                last=last,
-                noise=message.noise,
-                states=piece,
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """States newly counted in this group."""
+
+    first: int
+    last: int
+    noise: int
+    states: bytes
+
+
+@dataclass(slots=True)
+class Line:
+    """One stream of one device: its accounted runs, and what this group adds."""
+
+    stored: dict[int, int]
+    runs: list[Run]
+    pieces: list[Piece] = field(default_factory=list)
+    counted: int = 0
+    late: int = 0
+
+
+class Group:
+    """Counts the batches of some devices within the caller's transaction."""
+
+    def __init__(self, db: Connection, devices: Iterable[str]) -> None:
+        self._db = db
+        self._lines: dict[tuple[str, str], Line] = {}
+        rows = db.execute(
+            select(accounted)
+            .where(accounted.c.device.in_(sorted(set(devices))))
+            .order_by(accounted.c.device, accounted.c.stream, accounted.c.first)
+        )
+        for device, stream, first, last in rows:
+            line = self._line(device, stream)
+            line.stored[first] = last
+            line.runs.append((first, last))
+        self._issued: dict[str, dict[int, int]] = {}
+        for stream, version, tick in db.execute(
+            select(setting.c.stream, setting.c.version, setting.c.issued)
+        ):
+            self._issued.setdefault(stream, {})[version] = tick
+        ends = db.execute(select(closed.c.stream, func.max(closed.c.through)).group_by(closed.c.stream))
+        self._closed: dict[str, int] = {row[0]: row[1] for row in ends}
+
+    def count(self, arrival: Arrival, ticks: Ticks) -> int:
+        """Count what is new in a batch and return how many ticks that was, or raise Rejected: nothing has changed."""
+        message = arrival.batch
+        first, last = message.first, message.last
+        if last > ticks.latest:
+            raise Rejected(
+                Reason.FUTURE_TICK, f"tick {last} is in the future: {ticks.latest} is the latest possible"
             )
+        issued = self._issued.get(arrival.stream, {}).get(message.noise)
+        if issued is None:
+            raise Rejected(
+                Reason.POLICY_MISMATCH, f"noise version {message.noise} was never issued for {arrival.stream}"
+            )
+        if first < issued - ticks.skew:
+            raise Rejected(
+                Reason.IMPOSSIBLE_TICK,
+                f"tick {first} carries noise version {message.noise}, which was issued at tick {issued}",
+            )
+        states = unpack(message.states, message.count, message.bits)
+        line = self._line(arrival.device, arrival.stream)
+        fresh = list(_uncovered(line.runs, first, last))
+        if fresh != [(first, last)]:
+            self._check_repeated(arrival, line, states)
+        for low, high in fresh:
+            line.pieces.append(Piece(low, high, message.noise, states[low - first : high - first + 1]))
+            line.counted += high - low + 1
+            line.late += max(0, min(high, self._closed.get(arrival.stream, -1)) - low + 1)
+        if fresh:
+            _cover(line.runs, first, last)
+        if message.after is not None and message.after + 1 < first:
+            _cover(line.runs, message.after + 1, first - 1)
+        return sum(high - low + 1 for low, high in fresh)
+
+    def write(self) -> None:
+        """Write what has changed."""
+        self._write_accounted()
+        new = [
+            {
+                "device": device,
+                "stream": stream,
+                "first": piece.first,
+                "last": piece.last,
+                "noise": piece.noise,
+                "states": piece.states,
+            }
+            for (device, stream), line in self._lines.items()
+            for piece in line.pieces
+        ]
+        if new:
+            self._db.execute(insert(batch), new)
+            self._write_tallies()
+            self._write_extents()
+
+    def _line(self, device: str, stream: str) -> Line:
+        return self._lines.setdefault((device, stream), Line({}, []))
+
+    def _check_repeated(self, arrival: Arrival, line: Line, states: bytes) -> None:
+        """Rejected if a tick that is still held came with another state."""
+        message = arrival.batch
+        held = [(piece.first, piece.last, piece.states) for piece in line.pieces]
+        held += [
+            (row.first, row.last, row.states)
+            for row in self._db.execute(
+                select(batch.c.first, batch.c.last, batch.c.states).where(
+                    batch.c.device == arrival.device,
+                    batch.c.stream == arrival.stream,
+                    batch.c.first <= message.last,
+                    batch.c.last >= message.first,
+                )
+            )
+        ]
+        for first, last, known in held:
+            low, high = max(first, message.first), min(last, message.last)
+            if low <= high and (
+                states[low - message.first : high - message.first + 1]
+                != known[low - first : high - first + 1]
+            ):
+                raise Rejected(Reason.TAMPERED, f"a tick from {low} to {high} came before with another state")
+
+    def _write_accounted(self) -> None:
+        gone, grown, new = [], [], []
+        for (device, stream), line in self._lines.items():
+            runs = dict(line.runs)
+            if runs == line.stored:
+                continue
+            key = {"device_": device, "stream_": stream}
+            gone += [key | {"first_": first} for first in line.stored if first not in runs]
+            for first, last in runs.items():
+                if first not in line.stored:
+                    new.append({"device": device, "stream": stream, "first": first, "last": last})
+                elif line.stored[first] != last:
+                    grown.append(key | {"first_": first, "last_": last})
+        mine = (
+            (accounted.c.device == bindparam("device_"))
+            & (accounted.c.stream == bindparam("stream_"))
+            & (accounted.c.first == bindparam("first_"))
         )
-        late += _late_ticks(db, arrival.stream, first, last)
-    if message.after is not None and message.after + 1 < message.first:
-        _account(db, arrival, message.after + 1, message.first - 1)
-    counted = sum(last - first + 1 for first, last in fresh)
-    if counted:
-        _add_to_tally(db, arrival, counted=counted, late=late)
-        _stretch_extent(db, arrival.stream, message.noise, fresh[0][0], fresh[-1][1])
-    return counted
+        if gone:
+            self._db.execute(delete(accounted).where(mine), gone)
+        if grown:
+            self._db.execute(update(accounted).where(mine).values(last=bindparam("last_")), grown)
+        if new:
+            self._db.execute(insert(accounted), new)
+
+    def _write_tallies(self) -> None:
+        changed = {key: line for key, line in self._lines.items() if line.counted}
+        known = {
+            (device, stream)
+            for device, stream in self._db.execute(
+                select(tally.c.device, tally.c.stream).where(tally.c.device.in_({key[0] for key in changed}))
+            )
+        }
+        mine = (tally.c.device == bindparam("device_")) & (tally.c.stream == bindparam("stream_"))
+        rows = [
+            {"device_": key[0], "stream_": key[1], "counted_": line.counted, "late_": line.late}
+            for key, line in changed.items()
+            if key in known
+        ]
+        if rows:
+            more = {
+                "counted": tally.c.counted + bindparam("counted_"),
+                "late": tally.c.late + bindparam("late_"),
+            }
+            self._db.execute(update(tally).where(mine).values(**more), rows)
+        fresh = [
+            {"device": key[0], "stream": key[1], "counted": line.counted, "late": line.late}
+            for key, line in changed.items()
+            if key not in known
+        ]
+        if fresh:
+            self._db.execute(insert(tally), fresh)
+
+    def _write_extents(self) -> None:
+        used: dict[tuple[str, int], Run] = {}
+        for (_, stream), line in self._lines.items():
+            for piece in line.pieces:
+                low, high = used.get((stream, piece.noise), (piece.first, piece.last))
+                used[stream, piece.noise] = min(low, piece.first), max(high, piece.last)
+        for (stream, noise), (first, last) in used.items():
+            mine = (extent.c.stream == stream) & (extent.c.noise == noise)
+            row = self._db.execute(select(extent.c.first, extent.c.last).where(mine)).first()
+            if row is None:
+                self._db.execute(insert(extent).values(stream=stream, noise=noise, first=first, last=last))
+            elif first < row.first or last > row.last:
+                stretched = {"first": min(first, row.first), "last": max(last, row.last)}
+                self._db.execute(update(extent).where(mine).values(**stretched))
 
 
 def seen(db: Connection, device: str) -> Seen:
     """What is durably counted of a device, per stream."""
-    runs: dict[str, list[tuple[int, int]]] = {}
+    return seen_of(db, [device])[device]
+
+
+def seen_of(db: Connection, devices: Iterable[str]) -> dict[str, Seen]:
+    """What is durably counted of each of these devices, per stream."""
+    wanted = sorted(set(devices))
+    runs: dict[str, dict[str, list[Run]]] = {device: {} for device in wanted}
     rows = db.execute(
-        select(accounted.c.stream, accounted.c.first, accounted.c.last)
-        .where(accounted.c.device == device)
-        .order_by(accounted.c.stream, accounted.c.first)
+        select(accounted)
+        .where(accounted.c.device.in_(wanted))
+        .order_by(accounted.c.device, accounted.c.stream, accounted.c.first)
     )
-    for stream, first, last in rows:
-        runs.setdefault(stream, []).append((first, last))
-    return Seen(streams={stream: _counted(covered) for stream, covered in runs.items()})
+    for device, stream, first, last in rows:
+        runs[device].setdefault(stream, []).append((first, last))
+    return {
+        device: Seen(streams={stream: _counted(covered) for stream, covered in streams.items()})
+        for device, streams in runs.items()
+    }
 
 
 def counted_ticks(db: Connection) -> Mapping[tuple[str, str], int]:
@@ -91,66 +264,45 @@ def counted_ticks(db: Connection) -> Mapping[tuple[str, str], int]:
     return {(row.device, row.stream): row.counted for row in db.execute(select(tally))}
 
 
-def _counted(runs: list[tuple[int, int]]) -> Counted:
+def late_ticks(db: Connection, stream: str) -> int:
+    """Ticks of a stream that came after their window had closed."""
+    return int(
+        db.execute(
+            select(func.coalesce(func.sum(tally.c.late), 0)).where(tally.c.stream == stream)
+        ).scalar_one()
+    )
+
+
+def _counted(runs: list[Run]) -> Counted:
     # Ticks below the first run were never declared: the device has made nothing there that it still holds,
     # or it will declare it when that batch arrives. Both look like a hole from tick 0.
     holes = [(0, runs[0][0] - 1)] if runs[0][0] > 0 else []
     holes += [(left[1] + 1, right[0] - 1) for left, right in pairwise(runs)]
-    return Counted(highest=runs[-1][1], holes=tuple(holes[-4096:]))
+    if len(holes) > MOST_HOLES:
+        return Counted(highest=holes[MOST_HOLES][0] - 1, holes=tuple(holes[:MOST_HOLES]))
+    return Counted(highest=runs[-1][1], holes=tuple(holes))
 
 
-def _account(db: Connection, arrival: Arrival, first: int, last: int) -> list[tuple[int, int]]:
-    """Mark first … last as accounted for; return the parts that were not yet."""
-    mine = and_(accounted.c.device == arrival.device, accounted.c.stream == arrival.stream)
-    touching = db.execute(
-        select(accounted.c.first, accounted.c.last)
-        .where(mine, accounted.c.first <= last + 1, accounted.c.last >= first - 1)
-        .order_by(accounted.c.first)
-    ).all()
-    fresh = []
+def _touching(runs: list[Run], first: int, last: int) -> slice:
+    """The runs that overlap or adjoin first … last."""
+    low = bisect_left(runs, first - 1, key=lambda run: run[1])
+    return slice(low, max(low, bisect_right(runs, last + 1, key=lambda run: run[0])))
+
+
+def _uncovered(runs: list[Run], first: int, last: int) -> Iterator[Run]:
+    """The parts of first … last that no run covers."""
     cursor = first
-    for row in touching:
-        if cursor < row.first:
-            fresh.append((cursor, min(row.first - 1, last)))
-        cursor = max(cursor, row.last + 1)
+    for low, high in runs[_touching(runs, first, last)]:
+        if cursor < low:
+            yield cursor, min(low - 1, last)
+        cursor = max(cursor, high + 1)
     if cursor <= last:
-        fresh.append((cursor, last))
-    if fresh:
-        for row in touching:
-            db.execute(delete(accounted).where(mine, accounted.c.first == row.first))
-        merged = (
-            min([first, *(row.first for row in touching)]),
-            max([last, *(row.last for row in touching)]),
-        )
-        db.execute(
-            insert(accounted).values(
-                device=arrival.device, stream=arrival.stream, first=merged[0], last=merged[1]
-            )
-        )
-    return fresh
+        yield cursor, last
 
 
-def _late_ticks(db: Connection, stream: str, first: int, last: int) -> int:
-    """How many of these ticks lie in a window that has closed already (any window of the stream)."""
-    through = db.execute(select(func.max(closed.c.through)).where(closed.c.stream == stream)).scalar()
-    return 0 if through is None else max(0, min(last, through) - first + 1)
-
-
-def _add_to_tally(db: Connection, arrival: Arrival, *, counted: int, late: int) -> None:
-    mine = and_(tally.c.device == arrival.device, tally.c.stream == arrival.stream)
-    changed = db.execute(
-        update(tally).where(mine).values(counted=tally.c.counted + counted, late=tally.c.late + late)
-    )
-    if changed.rowcount == 0:
-        db.execute(
-            insert(tally).values(device=arrival.device, stream=arrival.stream, counted=counted, late=late)
-        )
-
-
-def _stretch_extent(db: Connection, stream: str, noise: int, first: int, last: int) -> None:
-    mine = and_(extent.c.stream == stream, extent.c.noise == noise)
-    row = db.execute(select(extent.c.first, extent.c.last).where(mine)).first()
-    if row is None:
-        db.execute(insert(extent).values(stream=stream, noise=noise, first=first, last=last))
-    elif first < row.first or last > row.last:
-        db.execute(update(extent).where(mine).values(first=min(first, row.first), last=max(last, row.last)))
+def _cover(runs: list[Run], first: int, last: int) -> None:
+    """Add first … last to the runs, which stay sorted, disjoint and apart."""
+    where = _touching(runs, first, last)
+    old = runs[where]
+    merged = (min(first, old[0][0]), max(last, old[-1][1])) if old else (first, last)
+    runs[where] = [merged]

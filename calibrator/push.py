@@ -1,10 +1,22 @@
 """Noise settings: when a new one is worth pushing, and its signed bytes.
 
 A setting is stored before it is published, so that a version is never given to two different settings.
+
+Theorem (no bad moment). Let T0 and T1 be the largest tilts towards 0 and towards 1 of all settings ever issued for a
+stream. If loss(Θ; T0, T1) ≤ ε, then whatever mixture of these settings a device uses, tick by tick, in whatever
+order and however long it lags behind, the loss at every tick is at most ε for every chain in Θ.
+Proof. The loss of a timeline rises with every τ0(t) and every τ1(t) (docs/theory.md, the recursion: each step is
+increasing in m; for q+r > 1 after relabelling). Every tick has τ0(t) ≤ T0 and τ1(t) ≤ T1, so the timeline costs no
+more than the constant one (T0, T1), and that costs loss(Θ; T0, T1).
+For q+r ≤ 1 the two directions do not meet, so settings that keep ε each keep it together; beyond it they need
+not, and `mixable` adds the noise that makes them. A Θ that widens or an ε that ops lower may leave what was
+published over budget: no setting can take that back, the operator's account says so.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, insert, select
@@ -12,7 +24,7 @@ from sqlalchemy import Connection, func, insert, select
 from broker.messages import NoiseSetting, StreamPolicy, Theta, encode
 from broker.signature import PrivateKey, Signed
 from calibrator.store import setting
-from pufferfish.binary import Box, loss, optimal_noise
+from pufferfish.binary import Box, Noise, loss, optimal_noise
 
 WORTH_PUSHING = 1.05
 """A tighter setting is pushed when it lifts the signal 1−ρ0−ρ1 by at least this factor."""
@@ -26,17 +38,20 @@ class Current:
     payload: bytes
 
 
-def current(db: Connection, stream: str, policy_version: int) -> Current | None:
-    """The newest setting under this policy."""
+def current(db: Connection, stream: str, policy_version: int, device: str | None = None) -> Current | None:
+    """The newest setting under this policy, the cohort's or one device's own."""
     row = db.execute(
         select(setting.c.payload)
-        .where(setting.c.stream == stream, setting.c.policy == policy_version)
+        .where(
+            setting.c.stream == stream,
+            setting.c.policy == policy_version,
+            setting.c.device.is_(None) if device is None else setting.c.device == device,
+        )
         .order_by(setting.c.version.desc())
         .limit(1)
     ).first()
     if row is None:
         return None
-
     return Current(Signed[NoiseSetting].model_validate_json(row.payload).message, row.payload)
 
 
@@ -49,16 +64,21 @@ def next_setting(
     policy_version: int,
     theta: Box,
     key: PrivateKey,
+    tick: int = 0,
+    device: str | None = None,
 ) -> Current | None:
     """Store and return a new setting for Θ if there is none yet, if the old one is too weak, or if it is worth it."""
-    noise = optimal_noise(theta, policy.epsilon.operator, policy.adversary)
-    old = current(db, stream, policy_version)
+    epsilon = policy.epsilon.operator
+    rows = db.execute(select(setting.c.rho0, setting.c.rho1).where(setting.c.stream == stream))
+    issued = [Noise(row.rho0, row.rho1) for row in rows]
+    noise = mixable(optimal_noise(theta, epsilon, policy.adversary), issued, theta=theta, policy=policy)
+    old = current(db, stream, policy_version, device)
     if old is not None:
+        old_noise = old.message.noise
         still_enough = (
-            loss(theta, tau0=old.message.noise.tau0, tau1=old.message.noise.tau1, adversary=policy.adversary)
-            <= policy.epsilon.operator
+            loss(theta, tau0=old_noise.tau0, tau1=old_noise.tau1, adversary=policy.adversary) <= epsilon
         )
-        gain = (1 - noise.rho0 - noise.rho1) / (1 - old.message.rho0 - old.message.rho1)
+        gain = (1 - noise.rho0 - noise.rho1) / (1 - old_noise.rho0 - old_noise.rho1)
         if still_enough and gain < WORTH_PUSHING:
             return None
     highest = db.execute(select(func.max(setting.c.version)).where(setting.c.stream == stream)).scalar()
@@ -67,19 +87,65 @@ def next_setting(
         policy=policy_version,
         cohort=cohort,
         stream=stream,
+        device=device,
         theta=Theta.of(theta),
         rho0=noise.rho0,
         rho1=noise.rho1,
     )
-    payload = encode(key.sign(message))
+    made = Current(message, encode(key.sign(message)))
+    store_setting(db, made, tick=tick)
+    return made
+
+
+def store_setting(db: Connection, made: Current, *, tick: int) -> None:
+    """Keep a setting for ever; `tick` is the first at which a device can have it."""
+    message = made.message
     db.execute(
         insert(setting).values(
-            stream=stream,
+            stream=message.stream,
             version=message.version,
-            policy=policy_version,
+            policy=message.policy,
+            device=message.device,
+            issued=tick,
             rho0=message.rho0,
             rho1=message.rho1,
-            payload=payload,
+            payload=made.payload,
         )
     )
-    return Current(message, payload)
+
+
+def mixable(noise: Noise, issued: Iterable[Noise], *, theta: Box, policy: StreamPolicy) -> Noise:
+    """The noise, or as much more of it as keeps every mixture with what was issued within ε (the theorem above)."""
+    tau0 = max((one.tau0 for one in issued), default=0.0)
+    tau1 = max((one.tau1 for one in issued), default=0.0)
+
+    def within(share: float) -> bool:
+        together = (
+            max(tau0, tau0 + share * (noise.tau0 - tau0)),
+            max(tau1, tau1 + share * (noise.tau1 - tau1)),
+        )
+        bound = loss(theta, tau0=together[0], tau1=together[1], adversary=policy.adversary)
+        return bound <= policy.epsilon.operator
+
+    if within(1.0) or not within(0.0):
+        return noise
+    low, high = 0.0, 1.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) else (low, middle)
+    return _noise_of(
+        min(noise.tau0, max(tau0, tau0 + low * (noise.tau0 - tau0))),
+        min(noise.tau1, max(tau1, tau1 + low * (noise.tau1 - tau1))),
+    )
+
+
+def _noise_of(tau0: float, tau1: float) -> Noise:
+    """ρ0 = (M0−1)/(M0·M1−1), ρ1 = (M1−1)/(M0·M1−1), rounded towards more noise."""
+    both = math.expm1(tau0 + tau1)
+    rho0, rho1 = math.expm1(tau0) / both, math.expm1(tau1) / both
+    up = 1.0
+    while True:
+        up += 2.0**-52
+        noise = Noise(rho0 * up, rho1 * up)
+        if noise.tau0 <= tau0 and noise.tau1 <= tau1:
+            return noise

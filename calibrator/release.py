@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pufferfish.amplification import amplified
 from sqlalchemy import Connection, delete, insert, select, update
 
 from broker.messages import Release, StreamPolicy, Theta, encode
 from broker.topics import Topics
+from calibrator.account import Account
 from calibrator.charge import (
     NANO,
     Debit,
     Spending,
-    price_public,
-    public_debits,
     scale_for,
-    shortest_window,
     spending,
 )
+from calibrator.mark import digest, head_of
 from calibrator.noise import noisy, variance
 from calibrator.store import batch, closed, ledger, release, setting, statistic
-from pufferfish.binary import Box, Noise
+from pufferfish.amplification import amplified
+from pufferfish.binary import Noise
 
 LEARNING_SENSITIVITY = 3
 """Flipping one sanitized state moves `ones` by 1 and `changes` by at most 2."""
@@ -37,12 +36,13 @@ LEARNING_SENSITIVITY = 3
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One window of a tumbling sequence."""
+    """One window of a tumbling sequence, for the cohort or for each device."""
 
     stream: str
     window: str
     first: int
     last: int
+    scope: str = "cohort"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,39 +75,48 @@ def due(db: Connection, stream: str, policy: StreamPolicy, *, through: int) -> l
     """Windows that end at or before tick `through` and hold data, oldest first."""
     spans = []
     for name, window in policy.windows.items():
-        done = db.execute(
-            select(closed.c.through).where(closed.c.stream == stream, closed.c.window == name)
-        ).scalar()
-        after = -1 if done is None else done
         last_complete = (through + 1) // window.ticks * window.ticks - 1
-        rows = db.execute(
-            select(batch.c.first, batch.c.last).where(
-                batch.c.stream == stream, batch.c.last > after, batch.c.first <= last_complete
+        for scope in window.scopes:
+            done = _closed_through(db, stream, name, scope)
+            after = -1 if done is None else done
+            if last_complete <= after:
+                continue
+            rows = db.execute(
+                select(batch.c.first, batch.c.last).where(
+                    batch.c.stream == stream, batch.c.last > after, batch.c.first <= last_complete
+                )
             )
-        )
-        numbers = {
-            number
-            for row in rows
-            for number in range(
-                max(row.first, after + 1) // window.ticks, min(row.last, last_complete) // window.ticks + 1
-            )
-        }
-        spans += [Span(stream, name, n * window.ticks, (n + 1) * window.ticks - 1) for n in numbers]
-    return sorted(spans, key=lambda span: (span.last, span.first))
+            numbers = {
+                number
+                for row in rows
+                for number in range(
+                    max(row.first, after + 1) // window.ticks,
+                    min(row.last, last_complete) // window.ticks + 1,
+                )
+            }
+            spans += [
+                Span(stream, name, n * window.ticks, (n + 1) * window.ticks - 1, scope) for n in numbers
+            ]
+    return sorted(spans, key=lambda span: (span.last, span.first, span.window, span.scope))
 
 
-def close(db: Connection, span: Span, policy: StreamPolicy, *, theta: Box, topics: Topics) -> Closed:
-    """Decide, charge and draw, all within the caller's transaction. Publishing comes after its commit."""
+def close(db: Connection, span: Span, policy: StreamPolicy, *, account: Account, topics: Topics) -> Closed:
+    """Decide, charge and draw, all within the caller's transaction. Publishing comes after its commit.
+
+    A device may carry the noise of any setting ever issued, whatever version a batch claims: so the least of
+    them decides what the window may spend and what its entry costs.
+    """
+    account.follow(db, span.stream)
     sums = _sums(db, span)
-    if not sums:
-        _mark_closed(db, span)
-        return Closed(span)
-    noises = _noises(db, span.stream, {version for _, version in sums})
-    spent = spending(policy, span.window, theta=theta, noises=noises.values())
-    least = max(noises.values(), key=lambda noise: amplified(noise, spent.tilt / NANO))
-    debits = public_debits(db, span.stream)
-    after = price_public([*debits, Debit(span.first, span.last, spent.tilt, least)], theta, policy)
     _mark_closed(db, span)
+    if not sums:
+        return Closed(span)
+    noises = issued_noises(db, span.stream)
+    spent = spending(policy, span.window, span.scope, theta=account.theta, noises=noises.values())
+    if not spent.release:
+        return Closed(span, refused=f"ε of {policy.epsilon.public:g} leaves less than a nano-nat for it")
+    least = max(noises.values(), key=lambda noise: amplified(noise, spent.tilt / NANO))
+    after = account.price_with(Debit(span.first, span.last, spent.tilt, least))
     if after.epsilon > policy.epsilon.public:
         return Closed(
             span,
@@ -115,44 +124,70 @@ def close(db: Connection, span: Span, policy: StreamPolicy, *, theta: Box, topic
             refused=f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {policy.epsilon.public:g}",
         )
     entry = _debit(db, span, spent, least)
-    if span.window == shortest_window(policy):
+    if spent.learning:
         _write_statistics(db, span, entry, sums, scale_for(LEARNING_SENSITIVITY, spent.learning))
-    message = _histogram(span, policy, sums, noises, spent, theta=theta, entry=entry, loss=after.epsilon)
+    draw = Draw(span, policy, spent, account=account, entry=entry, loss=after.epsilon)
+    if span.scope == "cohort":
+        messages = [draw.histogram("cohort", sums, noises)]
+    else:
+        messages = [
+            draw.histogram(device, {key: one for key, one in sums.items() if key[0] == device}, noises)
+            for device in sorted({device for device, _ in sums})
+        ]
     db.execute(
-        insert(release).values(
-            entry=entry,
-            topic=topics.release(span.stream, span.window, message.scope),
-            payload=encode(message),
-            sent=False,
-        )
+        insert(release),
+        [
+            {
+                "entry": entry,
+                "topic": topics.release(span.stream, span.window, message.scope),
+                "payload": encode(message),
+                "sent": False,
+            }
+            for message in messages
+        ],
     )
     return Closed(span, entry=entry, loss=after.epsilon)
 
 
 def unsent(db: Connection) -> list[tuple[int, str, bytes]]:
     """Releases that are charged but not known to be published: entry, topic, bytes."""
-    rows = db.execute(select(release).where(release.c.sent.is_(False)).order_by(release.c.entry))
+    rows = db.execute(
+        select(release).where(release.c.sent.is_(False)).order_by(release.c.entry, release.c.topic)
+    )
     return [(row.entry, row.topic, row.payload) for row in rows]
 
 
-def mark_sent(db: Connection, entry: int) -> None:
-    db.execute(update(release).where(release.c.entry == entry).values(sent=True))
+def mark_sent(db: Connection, entry: int, topic: str) -> None:
+    db.execute(update(release).where(release.c.entry == entry, release.c.topic == topic).values(sent=True))
 
 
 def prune(db: Connection, stream: str, policy: StreamPolicy) -> None:
     """Forget counted states that every window of the policy has closed over."""
     throughs = [
-        db.execute(
-            select(closed.c.through).where(closed.c.stream == stream, closed.c.window == name)
-        ).scalar()
-        for name in policy.windows
+        _closed_through(db, stream, name, scope)
+        for name, window in policy.windows.items()
+        for scope in window.scopes
     ]
-    if throughs and None not in throughs:
-        db.execute(
-            delete(batch).where(
-                batch.c.stream == stream, batch.c.last <= min(t for t in throughs if t is not None)
-            )
+    known = [through for through in throughs if through is not None]
+    if known and len(known) == len(throughs):
+        db.execute(delete(batch).where(batch.c.stream == stream, batch.c.last <= min(known)))
+
+
+def issued_noises(db: Connection, stream: str) -> Mapping[int, Noise]:
+    """The noise of every setting ever made for the stream, by version."""
+    rows = db.execute(
+        select(setting.c.version, setting.c.rho0, setting.c.rho1).where(setting.c.stream == stream)
+    )
+    return {row.version: Noise(row.rho0, row.rho1) for row in rows}
+
+
+def _closed_through(db: Connection, stream: str, window: str, scope: str) -> int | None:
+    found: int | None = db.execute(
+        select(closed.c.through).where(
+            closed.c.stream == stream, closed.c.window == window, closed.c.scope == scope
         )
+    ).scalar()
+    return found
 
 
 def _sums(db: Connection, span: Span) -> Mapping[tuple[str, int], Sums]:
@@ -169,27 +204,22 @@ def _sums(db: Connection, span: Span) -> Mapping[tuple[str, int], Sums]:
     return sums
 
 
-def _noises(db: Connection, stream: str, versions: set[int]) -> Mapping[int, Noise]:
-    rows = db.execute(select(setting).where(setting.c.stream == stream, setting.c.version.in_(versions)))
-    return {row.version: Noise(row.rho0, row.rho1) for row in rows}
-
-
 def _debit(db: Connection, span: Span, spent: Spending, least: Noise) -> int:
     """Write the ledger entry: the one line that spends."""
-    result = db.execute(
-        insert(ledger).values(
-            stream=span.stream,
-            window=span.window,
-            audience="public",
-            first=span.first,
-            last=span.last,
-            tilt=spent.tilt,
-            rho0=least.rho0,
-            rho1=least.rho1,
-            why="release and statistics" if spent.learning else "release",
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-    )
+    fields = {
+        "stream": span.stream,
+        "window": span.window,
+        "scope": span.scope,
+        "audience": "public",
+        "first": span.first,
+        "last": span.last,
+        "tilt": spent.tilt,
+        "rho0": least.rho0,
+        "rho1": least.rho1,
+        "why": "release and statistics" if spent.learning else "release",
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    result = db.execute(insert(ledger).values(**fields, digest=digest(head_of(db, span.stream), fields)))
     key = result.inserted_primary_key
     if key is None:
         raise RuntimeError("the database gave the ledger entry no number")
@@ -197,9 +227,13 @@ def _debit(db: Connection, span: Span, spent: Spending, least: Noise) -> int:
 
 
 def _mark_closed(db: Connection, span: Span) -> None:
-    mine = (closed.c.stream == span.stream) & (closed.c.window == span.window)
+    mine = (
+        (closed.c.stream == span.stream) & (closed.c.window == span.window) & (closed.c.scope == span.scope)
+    )
     if db.execute(update(closed).where(mine).values(through=span.last)).rowcount == 0:
-        db.execute(insert(closed).values(stream=span.stream, window=span.window, through=span.last))
+        db.execute(
+            insert(closed).values(stream=span.stream, window=span.window, scope=span.scope, through=span.last)
+        )
 
 
 def _write_statistics(
@@ -221,55 +255,77 @@ def _write_statistics(
         )
 
 
-def _histogram(
-    span: Span,
-    policy: StreamPolicy,
-    sums: Mapping[tuple[str, int], Sums],
-    noises: Mapping[int, Noise],
-    spent: Spending,
-    *,
-    theta: Box,
-    entry: int,
-    loss: float,
-) -> Release:
-    """The cohort's noisy count and the debiased frequencies.
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What all histograms of one ledger entry share."""
 
-    Each noise version's states are counted apart, with noise of their own: the counts are of disjoint states,
-    so one state still costs 1/scale. The second bin is the rest of a total that is no secret.
+    span: Span
+    policy: StreamPolicy
+    spent: Spending
+    account: Account
+    entry: int
+    loss: float
+
+    def histogram(
+        self, scope: str, sums: Mapping[tuple[str, int], Sums], noises: Mapping[int, Noise]
+    ) -> Release:
+        """The noisy count of one scope and its debiased frequencies.
+
+        Each noise version's states are counted apart, with noise of their own: the counts are of disjoint states,
+        so one state still costs 1/scale, and so it does where each device has a histogram of its own. The second
+        bin is the rest of a total that is no secret.
+        """
+        scale = scale_for(1, self.spent.release)
+        versions = sorted({version for _, version in sums})
+        ticks = {v: sum(one.ticks for (_, version), one in sums.items() if version == v) for v in versions}
+        ones = noisy(
+            [sum(one.ones for (_, version), one in sums.items() if version == v) for v in versions],
+            scale=scale,
+        )
+        total = sum(ticks.values())
+        # x̂ = Σ (ones − n·ρ0)/s, with variance Σ (n·p(1−p) + noise)/s²
+        estimate = spread = 0.0
+        for version, count in zip(versions, ones, strict=True):
+            noise, n = noises[version], ticks[version]
+            s = 1 - noise.rho0 - noise.rho1
+            p = min(1.0, max(0.0, count / n))
+            estimate += (count - n * noise.rho0) / s
+            spread += (n * p * (1 - p) + variance(scale)) / s**2
+        frequency, error = estimate / total, math.sqrt(spread) / total
+        frequencies: Sequence[float] = (1 - frequency, frequency)
+        if self.policy.windows[self.span.window].proper:
+            frequencies = nearest_distribution(frequencies)
+        return Release(
+            stream=self.span.stream,
+            window=self.span.window,
+            scope=scope,
+            first=self.span.first,
+            last=self.span.last,
+            devices=len({device for device, _ in sums}),
+            ticks=total,
+            states=self.policy.states,
+            counts=(total - sum(ones), sum(ones)),
+            frequencies=tuple(frequencies),
+            standard_errors=(error, error),
+            scale=scale,
+            tilt=self.spent.tilt,
+            loss=self.loss,
+            budget=self.policy.epsilon.public,
+            adversary=self.policy.adversary,
+            theta=Theta.of(self.account.theta),
+            entry=self.entry,
+        )
+
+
+def nearest_distribution(frequencies: Iterable[float]) -> tuple[float, ...]:
+    """The nearest frequencies that are not negative and sum to one (projection on the simplex).
+
+    max(f − c, 0), with the one c that makes the sum 1: with the m largest f kept, c = (Σ f − 1)/m.
     """
-    scale = scale_for(1, spent.release)
-    versions = sorted({version for _, version in sums})
-    ticks = {v: sum(one.ticks for (_, version), one in sums.items() if version == v) for v in versions}
-    ones = noisy(
-        [sum(one.ones for (_, version), one in sums.items() if version == v) for v in versions], scale=scale
-    )
-    total = sum(ticks.values())
-    # x̂ = Σ (ones − n·ρ0)/s, with variance Σ (n·p(1−p) + noise)/s²
-    estimate = spread = 0.0
-    for version, count in zip(versions, ones, strict=True):
-        noise, n = noises[version], ticks[version]
-        s = 1 - noise.rho0 - noise.rho1
-        p = min(1.0, max(0.0, count / n))
-        estimate += (count - n * noise.rho0) / s
-        spread += (n * p * (1 - p) + variance(scale)) / s**2
-    frequency, error = estimate / total, math.sqrt(spread) / total
-    return Release(
-        stream=span.stream,
-        window=span.window,
-        scope="cohort",
-        first=span.first,
-        last=span.last,
-        devices=len({device for device, _ in sums}),
-        ticks=total,
-        states=policy.states,
-        counts=(total - sum(ones), sum(ones)),
-        frequencies=(1 - frequency, frequency),
-        standard_errors=(error, error),
-        scale=scale,
-        tilt=spent.tilt,
-        loss=loss,
-        budget=policy.epsilon.public,
-        adversary=policy.adversary,
-        theta=Theta.of(theta),
-        entry=entry,
-    )
+    values = list(frequencies)
+    kept = shift = 0.0
+    for count, value in enumerate(sorted(values, reverse=True), start=1):
+        kept += value
+        if value - (kept - 1) / count > 0:
+            shift = (kept - 1) / count
+    return tuple(max(value - shift, 0.0) for value in values)

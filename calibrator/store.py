@@ -1,7 +1,8 @@
 """The calibrator's database: its tables, and how it is opened so that a commit is on disk.
 
-SQLite runs with WAL and synchronous=FULL, and every transaction takes the write lock at its start, so that two
-calibrators on one file cannot both read a budget before either has spent it.
+Every transaction of `open_store` takes the one write lock at its start (SQLite: BEGIN IMMEDIATE; PostgreSQL: an
+advisory lock until the transaction ends), so that two calibrators on one database cannot both read a budget
+before either has spent it. SQLite runs with WAL and synchronous=FULL, PostgreSQL with synchronous_commit.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Engine,
     Float,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -23,6 +25,8 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    make_url,
+    select,
 )
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -46,10 +50,13 @@ setting = Table(
     Column("stream", String(64), primary_key=True),
     Column("version", BigInteger, primary_key=True),
     Column("policy", BigInteger, nullable=False),
-    Column("rho0", Float, nullable=False),
-    Column("rho1", Float, nullable=False),
+    Column("device", String(64), nullable=True),
+    Column("issued", BigInteger, nullable=False, server_default="0"),
+    Column("rho0", Float(53), nullable=False),
+    Column("rho1", Float(53), nullable=False),
     Column("payload", LargeBinary, nullable=False),
 )
+"""Every setting ever made. `device` is None for the cohort's; no tick before `issued` can carry its noise."""
 
 batch = Table(
     "batch",
@@ -60,6 +67,7 @@ batch = Table(
     Column("last", BigInteger, nullable=False),
     Column("noise", BigInteger, nullable=False),
     Column("states", LargeBinary, nullable=False),
+    Index("batch_of_stream", "stream", "first"),
 )
 """Counted sanitized states, one byte each; pruned once every window over them has closed."""
 
@@ -92,24 +100,38 @@ extent = Table(
 )
 """The ticks at which any device used a noise version: the operator's timeline."""
 
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("device", String(64), primary_key=True),
+    Column("reason", String(32), nullable=False),
+    Column("strikes", BigInteger, nullable=False),
+    Column("until", Float(53), nullable=False),
+)
+"""Devices that misbehaved: how often, why last, and until when (seconds since the epoch) they are set aside."""
+
 ledger = Table(
     "ledger",
     metadata,
     Column("id", Sequence, primary_key=True, autoincrement=True),
     Column("stream", String(64), nullable=False),
     Column("window", String(64), nullable=False),
+    Column("scope", String(64), nullable=False, server_default="cohort"),
     Column("audience", String(16), nullable=False),
     Column("first", BigInteger, nullable=False),
     Column("last", BigInteger, nullable=False),
     Column("tilt", BigInteger, nullable=False),
-    Column("rho0", Float, nullable=False),
-    Column("rho1", Float, nullable=False),
+    Column("rho0", Float(53), nullable=False),
+    Column("rho1", Float(53), nullable=False),
     Column("why", String(64), nullable=False),
     Column("at", String(32), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Index("ledger_of_stream", "stream", "id"),
     sqlite_autoincrement=True,
 )
-"""Append-only. `tilt` is what the entry costs on the sanitized states, in nano-nats rounded up; (rho0, rho1) is
-the least noise any of those states carries, through which the tilt is amplified when the ledger is priced."""
+"""Append-only. `tilt` is what the entry costs on the sanitized states of each member, in nano-nats rounded up;
+(rho0, rho1) is the least noise any of those states can carry, through which the tilt is amplified when the ledger
+is priced. `digest` covers the entry and the one before it (calibrator/mark.py)."""
 
 statistic = Table(
     "statistic",
@@ -129,42 +151,77 @@ release = Table(
     "release",
     metadata,
     Column("entry", Sequence, ForeignKey("ledger.id"), primary_key=True),
-    Column("topic", String(400), nullable=False),
+    Column("topic", String(400), primary_key=True),
     Column("payload", LargeBinary, nullable=False),
     Column("sent", Boolean, nullable=False),
 )
+"""The bytes to publish, and whether the broker has acknowledged them."""
 
 closed = Table(
     "closed",
     metadata,
     Column("stream", String(64), primary_key=True),
     Column("window", String(64), primary_key=True),
+    Column("scope", String(64), primary_key=True),
     Column("through", BigInteger, nullable=False),
 )
 """The last tick through which a window's tumbling sequence has been closed."""
 
 
 def open_store(url: str) -> Engine:
-    """Open the database, create what is missing, or say what is wrong with the URL."""
-    try:
-        engine = create_engine(url)
-    except (SQLAlchemyError, ModuleNotFoundError) as error:
-        raise Problem(
-            f"database: {url!r} cannot be used ({error}): e.g. sqlite:////var/lib/hushmq/ledger.db"
-        ) from None
+    """Open the database for writing, create what is missing, or say what is wrong with the URL."""
+    engine = _engine(url)
     if engine.dialect.name == "sqlite":
         _make_sqlite_durable(engine)
+    else:
+        _lock_postgres(engine)
     try:
         metadata.create_all(engine)
     except SQLAlchemyError as error:
-        raise Problem(
-            f"database: {url!r} cannot be opened: {error.args[0] if error.args else error}"
-        ) from None
+        raise Problem(f"database: {_shown(url)} cannot be opened: {_cause(error)}") from None
+    return engine
+
+
+def open_to_read(url: str) -> Engine:
+    """Open an existing database without its write lock, to look at it while a calibrator works."""
+    engine = _engine(url)
+    if engine.dialect.name == "sqlite" and not Path(engine.url.database or "").is_file():
+        raise Problem(f"database: {_shown(url)} does not exist")
+    try:
+        with engine.connect() as db:
+            db.execute(select(ledger.c.digest).limit(1))
+    except SQLAlchemyError as error:
+        raise Problem(f"database: {_shown(url)} holds no ledger: {_cause(error)}") from None
     return engine
 
 
 def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
+
+
+def _engine(url: str) -> Engine:
+    try:
+        engine = create_engine(make_url(url))
+    except (SQLAlchemyError, ModuleNotFoundError) as error:
+        raise Problem(
+            f"database: {_shown(url)} cannot be used ({_cause(error)}): e.g. sqlite:////var/lib/hushmq/ledger.db"
+        ) from None
+    if engine.dialect.name not in {"sqlite", "postgresql"}:
+        raise Problem(f"database: {_shown(url)} cannot be used: SQLite and PostgreSQL can")
+    return engine
+
+
+def _shown(url: str) -> str:
+    """The URL without its password; one that cannot be read is not repeated, for it may hold one."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except SQLAlchemyError:
+        return "the URL"
+
+
+def _cause(error: Exception) -> str:
+    """The first line of what the driver says."""
+    return str(error.args[0] if error.args else type(error).__name__).strip().split("\n")[0]
 
 
 def _make_sqlite_durable(engine: Engine) -> None:
@@ -177,3 +234,14 @@ def _make_sqlite_durable(engine: Engine) -> None:
     @event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _lock_postgres(engine: Engine) -> None:
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+
+
+LOCK = 0x6875_7368
+"""The advisory lock's number: nobody else uses it in a database of ours."""

@@ -1,0 +1,128 @@
+"""The public account of one stream, kept in memory behind the ledger so that a charge does not read all of history.
+
+It holds the same function τ(t) as `charge.public_timeline`, piece by piece: a new entry raises the tilt w of some
+ticks, and what their true states pay rises from amplified(w) to amplified(w + new). That rise, not the amplified
+tilt of the entry alone, is what is added to the timeline (amplification is not subadditive, calibrator/charge.py).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from calibrator.charge import Debit, debits_after, joint_tilt
+from pufferfish.binary import Adversary, Box, Noise
+from pufferfish.timeline import Entry, Price, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Ticks with the same tilt on their sanitized states, behind the same noises."""
+
+    first: int
+    last: int
+    tilt: int = 0
+    noises: frozenset[Noise] = frozenset()
+
+    @property
+    def tau(self) -> float:
+        return joint_tilt(self.tilt, self.noises) if self.noises else 0.0
+
+    def cut(self, first: int, last: int) -> Piece:
+        return Piece(first, last, self.tilt, self.noises)
+
+    def charged(self, debit: Debit) -> Piece:
+        return Piece(self.first, self.last, self.tilt + debit.tilt, self.noises | {debit.noise})
+
+
+class Account:
+    """What whoever reads only releases can infer under Θ. Follows the ledger; never ahead of it."""
+
+    def __init__(self, theta: Box, adversary: Adversary) -> None:
+        self.theta, self.adversary = theta, adversary
+        self.entries = 0
+        self._through = 0
+        self._timeline = Timeline(theta, adversary)
+        self._pieces: list[Piece] = []
+
+    def follow(self, db: Connection, stream: str) -> None:
+        """Take up the ledger's entries that are new since the last time."""
+        for entry, debit in debits_after(db, stream, self._through):
+            old = list(self._touched(debit))
+            for rise in _rises(old, debit):
+                self._timeline.add(rise)
+            self._replace(old, debit)
+            self._through = entry
+            self.entries += 1
+
+    def price(self) -> Price:
+        return self._timeline.price()
+
+    def price_with(self, debit: Debit) -> Price:
+        """The price if the debit were made; nothing changes."""
+        rises = _rises(self._touched(debit), debit)
+        trial = copy.copy(self._timeline)
+        for rise in rises:
+            trial.add(rise)
+        return trial.price()
+
+    def _touched(self, debit: Debit) -> Iterator[Piece]:
+        """What the debit's ticks hold now, cut to them and without gaps."""
+        cursor = debit.first
+        for piece in self._pieces[self._range(debit)]:
+            if cursor < piece.first:
+                yield Piece(cursor, piece.first - 1)
+            yield piece.cut(max(piece.first, debit.first), min(piece.last, debit.last))
+            cursor = piece.last + 1
+        if cursor <= debit.last:
+            yield Piece(cursor, debit.last)
+
+    def _range(self, debit: Debit) -> slice:
+        low = bisect_left(self._pieces, debit.first, key=lambda piece: piece.last)
+        return slice(low, max(low, bisect_right(self._pieces, debit.last, key=lambda piece: piece.first)))
+
+    def _replace(self, touched: list[Piece], debit: Debit) -> None:
+        where = self._range(debit)
+        old = self._pieces[where]
+        new = [piece.charged(debit) for piece in touched]
+        if old and old[0].first < debit.first:
+            new.insert(0, old[0].cut(old[0].first, debit.first - 1))
+        if old and old[-1].last > debit.last:
+            new.append(old[-1].cut(debit.last + 1, old[-1].last))
+        # Equal neighbours are one piece, so that tumbling windows for ever are a single one.
+        before = self._pieces[where.start - 1 : where.start] if where.start else []
+        after = self._pieces[where.stop : where.stop + 1]
+        self._pieces[where.start - len(before) : where.stop + len(after)] = _merged([*before, *new, *after])
+
+
+def _rises(touched: Iterator[Piece] | list[Piece], debit: Debit) -> list[Entry]:
+    """By how much the debit raises τ on each of the pieces, rounded up; equal neighbours together."""
+    rises: list[Entry] = []
+    for piece in touched:
+        rise = math.nextafter(piece.charged(debit).tau - piece.tau, math.inf)
+        if rises and rises[-1].tau0 == rise and rises[-1].last + 1 == piece.first:
+            rises[-1] = Entry(rises[-1].first, piece.last, rise, rise)
+        else:
+            rises.append(Entry(piece.first, piece.last, rise, rise))
+    return rises
+
+
+def _merged(pieces: list[Piece]) -> list[Piece]:
+    merged: list[Piece] = []
+    for piece in pieces:
+        last = merged[-1] if merged else None
+        same = last is not None and (last.tilt, last.noises, last.last + 1) == (
+            piece.tilt,
+            piece.noises,
+            piece.first,
+        )
+        if last is not None and same:
+            merged[-1] = last.cut(last.first, piece.last)
+        else:
+            merged.append(piece)
+    return merged

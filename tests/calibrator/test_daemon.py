@@ -1,0 +1,130 @@
+"""`hushmq calibrator run` as a process, with real brokers."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from broker.messages import Window
+from broker.process import BrokerProcess
+from broker.topics import ROOT
+from tests.calibrator.running import Client, process, write_config
+from tests.calibrator.site import (
+    STRANGER,
+    STREAM,
+    TOPICS,
+    batch,
+    policy,
+    signed,
+    states,
+    wait_until,
+)
+
+EVERYTHING = f"{ROOT}/test/#"
+QUICK = {"period_ms": 10, "windows": {"short": Window(ticks=100)}}
+"""Windows of one second."""
+
+
+def tick() -> int:
+    return time.time_ns() // 10_000_000
+
+
+def send(broker: BrokerProcess, device: str, first: int, count: int = 10) -> bytes:
+    """One batch of a device, as the device would send it."""
+    payload = batch(first, states(count, seed=first))
+    with Client(broker, device) as client:
+        client.say(TOPICS.batch(device, STREAM), payload)
+    return payload
+
+
+def test_from_batch_to_release(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Policy in, setting out; batch in, seen out; window over, release and ledger out; SIGTERM ends it well."""
+    with Client(broker, "ops", EVERYTHING) as ops, process(write_config(tmp_path, broker)) as child:
+        ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
+        ops.wait_for_setting()
+        first = tick() - 20
+        for device in ("wearable-1", "wearable-2"):
+            send(broker, device, first)
+        wait_until(lambda: all(ops.seen(f"wearable-{n}") for n in (1, 2)))
+        assert ops.seen("wearable-1").streams[STREAM].highest == first + 9
+        wait_until(ops.releases)
+        assert ops.releases()[0].first <= first <= ops.releases()[0].last
+        wait_until(lambda: (one := ops.ledger()) is not None and one.entries >= 1)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(10) == 0
+
+
+def test_kill_9_between_charge_and_publication(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Killed when the release is charged and not yet handed over: after the restart the stored bytes appear.
+
+    The first process cannot publish releases at all; it is killed when the debit is durable.
+    """
+    config = write_config(tmp_path, broker)
+    deaf = "import calibrator.cohort as c; c.Cohort.unsent = lambda self: []"
+    with Client(broker, "ops", EVERYTHING) as ops:
+        with process(config, code=deaf) as child:
+            ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
+            ops.wait_for_setting()
+            send(broker, "wearable-1", tick() - 20)
+            wait_until(lambda: (one := ops.ledger()) is not None and one.entries >= 1)
+            child.send_signal(signal.SIGKILL)
+            child.wait(10)
+        assert ops.releases() == []
+        stored = stored_releases(tmp_path)
+        with process(config):
+            wait_until(ops.releases)
+        with process(config):
+            wait_until(lambda: ops.seen("wearable-1"))
+        heard = {payload for topic, all_ in ops.heard.items() if "/release/" in topic for payload in all_}
+        assert heard == stored
+
+
+def stored_releases(folder: Path) -> set[bytes]:
+    import sqlite3
+
+    db = sqlite3.connect(folder / "ledger.db")
+    try:
+        return {payload for (payload,) in db.execute("SELECT payload FROM release")}
+    finally:
+        db.close()
+
+
+def test_seen_is_told_again_after_a_restart(broker: BrokerProcess, tmp_path: Path) -> None:
+    """A device that missed `seen`, because the broker lost it, hears it again when the calibrator restarts."""
+    config = write_config(tmp_path, broker)
+    with Client(broker, "ops", EVERYTHING) as ops:
+        with process(config):
+            ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
+            ops.wait_for_setting()
+            send(broker, "wearable-1", tick() - 20)
+            wait_until(lambda: ops.seen("wearable-1"))
+        told = len(ops.heard[TOPICS.seen("wearable-1")])
+        with process(config):
+            wait_until(lambda: len(ops.heard[TOPICS.seen("wearable-1")]) > told)
+
+
+def test_a_stranger_cannot_change_the_policy(nats: BrokerProcess, tmp_path: Path) -> None:
+    """A policy signed by an unknown key makes no setting; the true one afterwards does."""
+    with Client(nats, "ops", EVERYTHING) as ops, process(write_config(tmp_path, nats)):
+        ops.say(TOPICS.policy, signed(policy(7, **QUICK), STRANGER), retain=True)
+        wait_until(lambda: "unknown-key" in (tmp_path / "log").read_text())
+        assert ops.setting() is None
+        ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
+        ops.wait_for_setting()
+
+
+def test_it_waits_for_a_broker_that_comes_later(nats: BrokerProcess, tmp_path: Path) -> None:
+    """Started before the broker, it connects when the broker comes up, and goes on after the broker was killed."""
+    config = write_config(tmp_path, nats)
+    nats.kill()
+    with process(config):
+        wait_until(lambda: "not usable" in (tmp_path / "log").read_text())
+        nats.start()
+        with Client(nats, "ops", EVERYTHING) as ops:
+            ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
+            ops.wait_for_setting()
+            nats.kill()
+            nats.start()
+            send(nats, "wearable-1", tick() - 20)
+            wait_until(lambda: ops.seen("wearable-1"))

@@ -1,0 +1,220 @@
+"""A window is charged and drawn in one transaction; what is stored is what is published, once and for ever."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from broker.messages import Release, Window, decode
+from calibrator import release, store
+from calibrator.account import Account
+from calibrator.charge import NANO, public_debits
+from calibrator.noise import noisy
+from tests.calibrator.site import (
+    START,
+    STREAM,
+    TOPICS,
+    WIDE,
+    Desk,
+    desk,
+    from_device,
+    policy,
+    sqlite,
+    stream_policy,
+)
+
+
+def rows(here: Desk, table: str) -> int:
+    with here.engine.begin() as db:
+        return int(db.execute(select(func.count()).select_from(store.metadata.tables[table])).scalar_one())
+
+
+def test_debit_and_noisy_result_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If anything fails after the debit, neither the debit nor the result nor the closing stays."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("after the debit")
+
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window()
+        with monkeypatch.context() as patch:
+            patch.setattr(release, "encode", fail)
+            with pytest.raises(RuntimeError):
+                here.cohort.close_due()
+        assert [rows(here, name) for name in ("ledger", "release", "statistic", "closed")] == [0, 0, 0, 0]
+        (one,) = here.cohort.close_due()
+        assert one.entry is not None
+        assert [rows(here, name) for name in ("ledger", "release", "closed")] == [1, 1, 1]
+        assert rows(here, "statistic") == 3
+
+
+def test_nothing_is_offered_for_publishing_before_the_commit(tmp_path: Path) -> None:
+    """Inside the transaction that charges, another connection sees no release to publish."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window()
+        span = release.Span(STREAM, "short", START, START + 19)
+        with here.engine.connect() as db:
+            transaction = db.begin()
+            release.close(db, span, stream_policy(), account=Account(WIDE, "prior"), topics=TOPICS)
+            assert len(release.unsent(db)) == 1
+            transaction.rollback()
+        assert here.cohort.unsent() == []
+
+
+def test_the_same_bytes_until_they_are_sent(tmp_path: Path) -> None:
+    """A release is offered with identical bytes, also after a restart, until it is marked as sent."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window()
+        here.cohort.close_due()
+        first = here.cohort.unsent()
+        assert here.cohort.unsent() == first
+    with desk(sqlite(tmp_path), clock=here.clock) as again:
+        again.cohort.close_due()
+        assert again.cohort.unsent() == first
+        again.cohort.mark_sent([first[0][:2]])
+        assert again.cohort.unsent() == []
+
+
+def test_a_window_is_closed_once(tmp_path: Path) -> None:
+    """Closing again, with more data or without, charges nothing more."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window()
+        assert len(here.cohort.close_due()) == 1
+        here.cohort.take([from_device("late", START, [1, 1, 1])])
+        assert here.cohort.close_due() == []
+        assert rows(here, "ledger") == 1
+
+
+def test_late_ticks_are_counted_and_never_released_again(tmp_path: Path) -> None:
+    """Data for a closed window is counted, seen and reported as late."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window()
+        here.cohort.close_due()
+        here.cohort.take([from_device("d9", START + 15, [1] * 10)])
+        with here.engine.begin() as db:
+            tally = db.execute(select(store.tally).where(store.tally.c.device == "d9")).one()
+        assert (tally.counted, tally.late) == (10, 5)
+        assert here.seen("d9").streams[STREAM].highest == START + 24
+
+
+def test_a_window_waits_for_its_grace(tmp_path: Path) -> None:
+    """Until its last tick plus the grace has passed, a window takes late batches and is not charged."""
+    with desk(sqlite(tmp_path), grace_s=5.0) as here:
+        here.adopt()
+        here.window()
+        here.clock.tick = START + 24.9
+        assert here.cohort.close_due() == []
+        here.clock.tick = START + 25
+        assert len(here.cohort.close_due()) == 1
+
+
+def test_a_window_over_budget_is_refused_and_charged_nothing(tmp_path: Path) -> None:
+    """When the ledger holds too much already, the window is refused with the reason, no debit, no result."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window()
+        here.cohort.close_due()
+        here.adopt(policy(2, windows={"short": Window(ticks=20), "other": Window(ticks=20)}))
+        here.window(1)
+        assert {one.span.window: one.refused is None for one in here.cohort.close_due()} == {
+            "short": True,
+            "other": True,
+        }
+        smaller = {"operator": 4.0, "public": 0.05}
+        here.adopt(policy(3, epsilon=stream_policy().epsilon.model_copy(update=smaller)))
+        here.window(2, noise=3)
+        before = rows(here, "ledger")
+        (one,) = here.cohort.close_due()
+        assert one.refused is not None
+        assert "0.05" in one.refused
+        assert one.entry is None
+        assert rows(here, "ledger") == before
+        assert "release_refused" in here.log.getvalue()
+
+
+def test_the_ledger_keeps_within_the_budget_for_long(tmp_path: Path) -> None:
+    """Window after window, the price of the whole history stays within ε, and nothing is refused."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        for number in range(6):
+            here.window(number)
+            (one,) = here.cohort.close_due()
+            assert one.refused is None
+            assert one.loss is not None
+            assert one.loss <= 1.0
+        (account,) = here.cohort.accounts()
+        assert account.public.loss <= account.public.budget
+        assert account.entries == 6
+
+
+def test_the_message_says_what_was_charged(tmp_path: Path) -> None:
+    """Tilt, entry, loss and budget in the message are those of the ledger."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window(devices=4)
+        (one,) = here.cohort.close_due()
+        ((entry, topic, payload),) = here.cohort.unsent()
+        message = decode(Release, payload)
+        with here.engine.begin() as db:
+            (debit,) = public_debits(db, STREAM)
+        assert (message.entry, message.tilt, message.loss) == (entry, debit.tilt, one.loss)
+        assert topic == TOPICS.release(STREAM, "short", "cohort")
+        assert (message.devices, message.ticks, sum(message.counts)) == (4, 80, 80)
+        assert (message.first, message.last) == (START, START + 19)
+        assert sum(message.frequencies) == pytest.approx(1.0)
+
+
+def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every draw has the scale its share of the tilt pays for: histogram 1/scale, statistics 3/scale, no draw more."""
+    drawn: list[tuple[int, float]] = []
+
+    def watch(counts: Sequence[int], *, scale: float) -> list[int]:
+        drawn.append((len(counts), scale))
+        return noisy(counts, scale=scale)
+
+    monkeypatch.setattr(release, "noisy", watch)
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window(devices=3)
+        here.cohort.close_due()
+        ((_, _, payload),) = here.cohort.unsent()
+    message = decode(Release, payload)
+    *statistics, (bins, scale) = drawn
+    assert (bins, scale) == (1, message.scale)
+    assert len(statistics) == 3
+    cost = 1 / scale + release.LEARNING_SENSITIVITY / statistics[0][1]
+    assert message.tilt / NANO >= cost > 0.999 * message.tilt / NANO
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"),
+    [
+        ((0.3, 0.7), (0.3, 0.7)),
+        ((-0.2, 1.2), (0.0, 1.0)),
+        ((1.4, -0.4), (1.0, 0.0)),
+        ((0.5, 0.5, -0.3), (0.5, 0.5, 0.0)),
+        ((0.6, 0.6, 0.3), (0.43333333, 0.43333333, 0.13333333)),
+    ],
+)
+def test_nearest_distribution(given: tuple[float, ...], nearest: tuple[float, ...]) -> None:
+    """Not negative, sums to one, and no other distribution is nearer."""
+    found = release.nearest_distribution(given)
+    assert found == pytest.approx(nearest)
+    assert sum(found) == pytest.approx(1.0)
+    distance = math.dist(given, found)
+    steps = [k / 50 for k in range(51)]
+    others = (
+        [(a, 1 - a) for a in steps]
+        if len(given) == 2
+        else [(a, b, 1 - a - b) for a in steps for b in steps if a + b <= 1]
+    )
+    assert all(math.dist(given, other) >= distance - 1e-9 for other in others)
