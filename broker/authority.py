@@ -49,7 +49,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
 
 
 class Authority:
-    """An authority in a folder: ca.pem, ca.key, revoked.pem, and <name>.pem with <name>.key for all it signed."""
+    """An authority in a folder: ca.pem, ca.key, revoked.pem, server.pem and .key, identities/<name>.pem and .key."""
 
     def __init__(self, folder: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
         self.folder = folder
@@ -80,6 +80,7 @@ class Authority:
         write_private(folder / "ca.key", _key_pem(key))
         (folder / "ca.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
         authority = cls(folder, key, certificate)
+        authority.identities.mkdir(mode=0o700, exist_ok=True)
         authority._write_revoked(())
         return authority
 
@@ -104,22 +105,38 @@ class Authority:
     def revoked(self) -> Path:
         return self.folder / "revoked.pem"
 
-    def files(self, name: str) -> tuple[Path, Path]:
-        """Where the certificate and the key of a name are."""
-        return self.folder / f"{name}.pem", self.folder / f"{name}.key"
+    @property
+    def identities(self) -> Path:
+        return self.folder / "identities"
 
-    def issue_server(
-        self, hosts: Sequence[str], *, name: str = "server", days: float = CERTIFICATE_DAYS
-    ) -> None:
-        """Sign a certificate for the broker, valid for these host names and addresses."""
-        self._issue(name, [_alternative(host) for host in hosts], ExtendedKeyUsageOID.SERVER_AUTH, days)
+    @property
+    def server(self) -> tuple[Path, Path]:
+        """Where the certificate and the key of the broker are."""
+        return self.folder / "server.pem", self.folder / "server.key"
+
+    def files(self, name: str) -> tuple[Path, Path]:
+        """Where the certificate and the key of an identity are."""
+        return self.identities / f"{name}.pem", self.identities / f"{name}.key"
+
+    def issue_server(self, hosts: Sequence[str], *, days: float = CERTIFICATE_DAYS) -> None:
+        """Sign a certificate for the broker, valid for these host names and addresses.
+
+        It serves as a client's too: the nodes of a cluster prove themselves to each other with it.
+        """
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        self._issue(self.server, hosts[0], [_alternative(host) for host in hosts], usages, days)
 
     def issue_client(self, name: str, *, days: float = CERTIFICATE_DAYS) -> None:
         """Sign a certificate for an identity; its name is the common name."""
-        self._issue(name, [], ExtendedKeyUsageOID.CLIENT_AUTH, days)
+        self._issue(self.files(name), name, [], [ExtendedKeyUsageOID.CLIENT_AUTH], days)
 
     def _issue(
-        self, name: str, alternatives: list[x509.GeneralName], usage: x509.ObjectIdentifier, days: float
+        self,
+        files: tuple[Path, Path],
+        name: str,
+        alternatives: list[x509.GeneralName],
+        usages: list[x509.ObjectIdentifier],
+        days: float,
     ) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
@@ -133,7 +150,7 @@ class Authority:
             .not_valid_after(now + timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
@@ -142,9 +159,8 @@ class Authority:
         if alternatives:
             builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
-        certificate_file, key_file = self.files(name)
-        write_private(key_file, _key_pem(key))
-        certificate_file.write_bytes(certificate.public_bytes(Encoding.PEM))
+        write_private(files[1], _key_pem(key))
+        files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
 
     def expires(self, name: str) -> datetime:
         """When the certificate of a name ends."""

@@ -1,7 +1,8 @@
 """Mosquitto, the broker most sites run already: its configuration, and one as a child process.
 
 Its defaults lose acknowledged messages: a queue ends at 1000, and what changed since the last half-hourly
-save dies with the process. Both are lifted here.
+save dies with the process. Both are lifted here. The price of saving every change is speed: a hundred or two
+messages a second on a small machine, where NATS carries thousands and keeps them as well.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def _tls(tls: ServerTls) -> list[str]:
     return settings
 
 
-def configuration(*, host: str, port: int, folder: Path, tls: ServerTls | None = None) -> str:
-    """The main configuration file; the passwords and the rights are in files of their own beside it."""
+def configuration(*, host: str, port: int, folder: Path, data: Path, tls: ServerTls | None = None) -> str:
+    """The main configuration file; the passwords and the rights are in files of their own in `folder`."""
     by_certificate = tls is not None and tls.identities is not None
     settings = [
         f"listener {port} {host}",
@@ -66,7 +67,7 @@ def configuration(*, host: str, port: int, folder: Path, tls: ServerTls | None =
         *([] if by_certificate else [f"password_file {folder / 'passwords'}"]),
         f"acl_file {folder / 'acl'}",
         "persistence true",
-        f"persistence_location {folder}/",
+        f"persistence_location {data}/",
         "autosave_on_changes true",
         "autosave_interval 1",
         # Not 0, which means no limit only on paper: https://github.com/eclipse-mosquitto/mosquitto/issues/3244
@@ -80,8 +81,6 @@ def configuration(*, host: str, port: int, folder: Path, tls: ServerTls | None =
         "log_type information",
         "connection_messages false",
     ]
-    if os.geteuid() == 0:
-        settings.append("user root")  # otherwise it becomes a user who cannot read these files
     return "\n".join(settings) + "\n"
 
 
@@ -94,5 +93,10 @@ class MosquittoServer(BrokerProcess):
         write_private(self.folder / "passwords", password_file(self.site))
         write_private(self.folder / "acl", acl_file(self.site))
         file = self.folder / "mosquitto.conf"
-        write_private(file, configuration(host=self.host, port=self.port, folder=self.folder, tls=self.tls))
+        text = configuration(
+            host=self.host, port=self.port, folder=self.folder, data=self.folder, tls=self.tls
+        )
+        if os.geteuid() == 0:
+            text += "user root\n"  # otherwise it becomes a user who cannot read these files
+        write_private(file, text)
         return [str(executable()), "-c", str(file)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.process import BrokerProcess, find_executable, write_private
@@ -51,25 +52,62 @@ def _user(cohort: str, identity: Identity, tls: ServerTls | None) -> dict[str, o
     return {**proof, "allowed_connection_types": ["MQTT"], "permissions": permissions(cohort, identity)}
 
 
+def _mqtt_tls(tls: ServerTls) -> dict[str, object]:
+    by_certificate = {"ca_file": str(tls.ca), "verify_and_map": True}
+    return {**_tls(tls), **(by_certificate if tls.identities is not None else {})}
+
+
 def _tls(tls: ServerTls) -> dict[str, object]:
     return {
         "cert_file": str(tls.certificate),
         "key_file": str(tls.key),
-        **({"ca_file": str(tls.ca), "verify_and_map": True} if tls.identities is not None else {}),
     }
 
 
-def configuration(site: Site, *, host: str, port: int, store: Path, tls: ServerTls | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One node's place among the others."""
+
+    node: str
+    host: str
+    port: int
+    routes: tuple[str, ...]
+    """host:port of every node, this one included."""
+    password: str = field(repr=False)
+
+
+def _cluster(cluster: Cluster, tls: ServerTls | None) -> dict[str, object]:
+    return {
+        "name": "hushmq",
+        "host": cluster.host,
+        "port": cluster.port,
+        "authorization": {"user": "node", "password": cluster.password},
+        "routes": [f"nats-route://node:{cluster.password}@{route}" for route in cluster.routes],
+        # Nodes prove themselves to each other by certificate as well, however clients do.
+        **({"tls": {**_tls(tls), "ca_file": str(tls.ca), "verify": True}} if tls is not None else {}),
+    }
+
+
+def configuration(
+    site: Site,
+    *,
+    host: str,
+    port: int,
+    store: Path,
+    tls: ServerTls | None = None,
+    cluster: Cluster | None = None,
+) -> str:
     """The whole configuration file: JSON, which nats-server reads as well as its own format."""
     settings = {
-        "server_name": "hushmq",
+        "server_name": "hushmq" if cluster is None else cluster.node,
         # The NATS protocol has to listen somewhere; nobody may log in there.
         "host": "127.0.0.1",
         "port": -1,
-        "mqtt": {"host": host, "port": port, **({"tls": _tls(tls)} if tls is not None else {})},
+        "mqtt": {"host": host, "port": port, **({"tls": _mqtt_tls(tls)} if tls is not None else {})},
         "jetstream": {"store_dir": str(store)},
         "authorization": {"users": [_user(site.cohort, identity, tls) for identity in site.identities]},
         "max_payload": 1_048_576,
+        **({"cluster": _cluster(cluster, tls)} if cluster is not None else {}),
     }
     return json.dumps(settings, indent=2) + "\n"
 

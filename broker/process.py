@@ -79,12 +79,13 @@ class BrokerProcess(ABC):
         tls: ServerTls | None = None,
     ) -> None:
         self.site = site
-        self.folder = folder
+        self.folder = folder.absolute()
         self.host = host
         self.tls = tls
         self._fixed = port is not None
         self.port = free_port(host) if port is None else port
         self._child: subprocess.Popen[bytes] | None = None
+        self._log_begin = 0
 
     @abstractmethod
     def command(self) -> list[str]:
@@ -119,7 +120,7 @@ class BrokerProcess(ABC):
         self._check_port()
         command = self.command()
         with self.log.open("ab") as log:
-            begin = log.tell()
+            self._log_begin = log.tell()
             self._child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -131,18 +132,28 @@ class BrokerProcess(ABC):
             )
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            with self.log.open("rb") as log:
-                log.seek(begin)
-                said = log.read().decode(errors="replace")
+            said = self._said()
             if self._child.poll() is not None:
                 if "address already in use" in said.lower():
                     raise PortTakenError
-                raise Problem(f"{Path(command[0]).name} ended at start: {_last_line(said)} (log: {self.log})")
+                raise Problem(
+                    f"{Path(command[0]).name} ended at start: {self.last_words()} (log: {self.log})"
+                )
             if self.ready in said and self._answers():
                 return
             time.sleep(0.01)
         self.kill()
         raise Problem(f"{Path(command[0]).name} did not accept MQTT within {timeout:g} s (log: {self.log})")
+
+    def _said(self) -> str:
+        with self.log.open("rb") as log:
+            log.seek(self._log_begin)
+            return log.read().decode(errors="replace")
+
+    def last_words(self) -> str:
+        """The last line that it has logged since it was started."""
+        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
+        return lines[-1] if lines else "it said nothing"
 
     def _check_port(self) -> None:
         with socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET) as probe:
@@ -182,6 +193,13 @@ class BrokerProcess(ABC):
             self._child.kill()
             self._child.wait()
 
+    def reload(self, site: Site) -> None:
+        """Take over another description while running: who is no longer in it loses the connection."""
+        self.site = site
+        self.command()
+        if self._child is not None and self.pid is not None:
+            self._child.send_signal(signal.SIGHUP)
+
     def endpoint(self, name: str) -> Endpoint:
         """How the identity of that name connects."""
         identity = self.site.identity(name)
@@ -200,11 +218,6 @@ class BrokerProcess(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _last_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
 
 
 def die_with_parent() -> Callable[[], None] | None:

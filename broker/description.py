@@ -1,0 +1,161 @@
+"""A site's description, `site.toml`: the one text that the configuration of every broker is generated from.
+
+It holds no secrets: passwords and keys lie beside it (see broker/site_folder.py).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from broker.messages import Level
+from broker.problem import Problem
+from broker.process import write_private
+from broker.site import ROLES, Role
+
+Port = Annotated[int, Field(ge=1, le=65_535)]
+Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:_-]{1,253}$")]
+
+FIELDS: dict[Role, str] = {
+    "ops": "ops",
+    "calibrator": "calibrators",
+    "device": "devices",
+    "subscriber": "subscribers",
+}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class OwnFiles(_Section):
+    """A certificate from elsewhere: the broker's, its key, and the authority that clients are to trust."""
+
+    certificate: Annotated[Path, Field(strict=False)]
+    key: Annotated[Path, Field(strict=False)]
+    ca: Annotated[Path, Field(strict=False)]
+
+
+class Node(_Section):
+    """One node of a NATS cluster."""
+
+    name: Level
+    host: Host
+    port: Port = 8883
+    cluster_port: Port = 6222
+
+
+class Description(_Section):
+    """What `site.toml` says."""
+
+    cohort: Level
+    hosts: Annotated[tuple[Host, ...], Field(min_length=1, strict=False)]
+    """Names and addresses by which the broker is reached, the one to tell devices first."""
+    listen: Host = "0.0.0.0"  # noqa: S104  # a broker is there to be reached
+    port: Port = 8883
+    tls: Literal["own-authority", "none"] | OwnFiles = "own-authority"
+    identify: Literal["password", "certificate"] = "password"
+    ops: Annotated[tuple[Level, ...], Field(strict=False)] = ("ops",)
+    calibrators: Annotated[tuple[Level, ...], Field(strict=False)] = ("calibrator",)
+    subscribers: Annotated[tuple[Level, ...], Field(strict=False)] = ("subscriber",)
+    devices: Annotated[tuple[Level, ...], Field(strict=False)] = ()
+    nodes: Annotated[tuple[Node, ...], Field(strict=False)] = ()
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        names = [name for role in ROLES for name in self.named(role)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{name} is named twice; every identity has a name of its own")
+        if self.tls == "none" and not all(map(_loopback, (self.listen, *(node.host for node in self.nodes)))):
+            raise ValueError(
+                'tls = "none" sends passwords in clear: it is allowed with listen = "127.0.0.1" only'
+            )
+        if self.identify == "certificate" and self.tls != "own-authority":
+            raise ValueError(
+                'identify = "certificate" needs tls = "own-authority", which signs the certificates'
+            )
+        if self.nodes and (
+            len(self.nodes) % 2 == 0 or len({node.name for node in self.nodes}) < len(self.nodes)
+        ):
+            raise ValueError("nodes: a cluster has 3 or 5 nodes, each with a name of its own")
+        return self
+
+    def named(self, role: Role) -> tuple[str, ...]:
+        """The names in a role."""
+        names: tuple[str, ...] = getattr(self, FIELDS[role])
+        return names
+
+    def with_names(self, role: Role, names: tuple[str, ...]) -> Description:
+        """The description with the role filled otherwise."""
+        return parse({**self.model_dump(), FIELDS[role]: names})
+
+    def role(self, name: str) -> Role | None:
+        return next((role for role in ROLES if name in self.named(role)), None)
+
+    @property
+    def urls(self) -> list[str]:
+        """The addresses for a device's configuration."""
+        scheme = "mqtt" if self.tls == "none" else "mqtts"
+        if self.nodes:
+            return [f"{scheme}://{node.host}:{node.port}" for node in self.nodes]
+        return [f"{scheme}://{self.hosts[0]}:{self.port}"]
+
+    @property
+    def certified_hosts(self) -> list[str]:
+        """What the broker's certificate has to name."""
+        return list(dict.fromkeys((*self.hosts, *(node.host for node in self.nodes))))
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def parse(tree: object, source: str = "site.toml") -> Description:
+    """A description from its parsed text; Problem names the setting and the rule."""
+    try:
+        return Description.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        raise Problem(f"{source}: {where}: {said}" if where else f"{source}: {said}") from None
+
+
+def read(path: Path) -> Description:
+    try:
+        tree = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise Problem(f"{path}: {error.strerror}; make a site with hushmq broker init") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Problem(f"{path} is no TOML: {error}") from None
+    return parse(tree, str(path))
+
+
+def write(path: Path, description: Description) -> None:
+    """Write the description as TOML that `read` reads; comments of a person's own are not kept."""
+    lines = ["# Written by hushmq broker; edit as you like, then run hushmq broker config again."]
+    tables = list[str]()
+    for name, value in description.model_dump(mode="json").items():
+        if isinstance(value, dict):
+            tables += ["", f"[{name}]", *(f"{key} = {toml_value(item)}" for key, item in value.items())]
+        elif name == "nodes":
+            for node in value:
+                tables += ["", "[[nodes]]", *(f"{key} = {toml_value(item)}" for key, item in node.items())]
+        else:
+            lines.append(f"{name} = {toml_value(value)}")
+    write_private(path, "\n".join([*lines, *tables]) + "\n")
+
+
+def toml_value(value: str | int | list[str]) -> str:
+    """A value as TOML has it."""
+    # JSON's strings, numbers and lists of strings are TOML's as well.
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,140 @@
+"""Every role against every topic of the cohort "test", as three questions to a running broker.
+
+A forbidden publish is acknowledged by both brokers, and a forbidden subscription granted by Mosquitto, so what
+counts is what arrives. A witness who may do everything looks on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+import broker.mosquitto
+import broker.nats
+from broker.endpoint import Endpoint
+from broker.site import Identity, Rights, rights
+from broker.topics import Topics
+from tests.broker.plain import Plain
+
+T = Topics("test")
+
+TOPICS = {
+    "policy": T.policy,
+    "noise": T.noise("motion"),
+    "own noise": T.noise("motion", "wearable-1"),
+    "other noise": T.noise("motion", "wearable-2"),
+    "own batch": T.batch("wearable-1", "motion"),
+    "other batch": T.batch("wearable-2", "motion"),
+    "own batch, wrong shard": T.batch("wearable-2", "motion").replace("wearable-2", "wearable-1"),
+    "own seen": T.seen("wearable-1"),
+    "other seen": T.seen("wearable-2"),
+    "own status": T.status("wearable-1"),
+    "other status": T.status("wearable-2"),
+    "release": T.release("motion", "hour", "cohort"),
+    "ledger": T.ledger("motion"),
+    "other cohort's policy": Topics("elsewhere").policy,
+    "other cohort's release": Topics("elsewhere").release("motion", "hour", "cohort"),
+    "below policy": f"{T.policy}/more",
+    "nobody's": "hush/1/test/other",
+    "outside": "somewhere/else",
+}
+LABELS = {topic: label for label, topic in TOPICS.items()}
+READS = {
+    "ops": set(TOPICS) - {"other cohort's policy", "other cohort's release", "outside"},
+    "calibrator": {
+        *(
+            "policy",
+            "noise",
+            "own noise",
+            "other noise",
+            "own batch",
+            "other batch",
+            "own batch, wrong shard",
+        ),
+        *("own seen", "other seen", "own status", "other status", "release", "ledger"),
+    },
+    "subscriber": {"release"},
+    "wearable-1": {"policy", "noise", "own noise", "own seen"},
+}
+WRITES = {
+    "ops": {"policy"},
+    "calibrator": {"noise", "own noise", "other noise", "own seen", "other seen", "release", "ledger"},
+    "subscriber": set[str](),
+    "wearable-1": {"own batch", "own status"},
+}
+WILDCARDS = [
+    *("#", "hush/#", "hush/1/#", "hush/1/+/policy", "hush/1/test/#", "hush/1/test/+/#", "+/+/+/z/#"),
+    *("$SYS/#", "$MQTT/#", "$JS/#", "$share/group/#"),
+]
+
+Endpoints = Callable[[str], Endpoint]
+
+
+def allow_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the identity called "witness" do everything, in configurations written from now on."""
+
+    def with_witness(cohort: str, identity: Identity) -> Rights:
+        return Rights(("#",), ("#",)) if identity.name == "witness" else rights(cohort, identity)
+
+    monkeypatch.setattr(broker.nats, "rights", with_witness)
+    monkeypatch.setattr(broker.mosquitto, "rights", with_witness)
+
+
+def check_writes(endpoint: Endpoints) -> None:
+    """What an identity publishes arrives iff its role may write that topic, retained or not."""
+    with Plain(endpoint("witness")) as witness:
+        assert witness.subscribe("hush/#", "somewhere/#") == [1, 1]
+        for name, may in WRITES.items():
+            with Plain(endpoint(name)) as writer:
+                for label, topic in TOPICS.items():
+                    for retain in (False, True):
+                        writer.publish(topic, f"{name} | {label} | {retain}".encode(), retain=retain)
+                # All is acknowledged, so whatever was going to pass has passed before this:
+                witness.publish(T.policy, f"{name} done".encode())
+                witness.wait_payload(f"{name} done".encode())
+            expected = {f"{name} | {label} | {retain}" for label in may for retain in (False, True)}
+            arrived = {payload.decode() for payload in witness.payloads()}
+            assert {payload for payload in arrived if payload.startswith(f"{name} | ")} == expected
+
+
+def check_reads(endpoint: Endpoints) -> None:
+    """A subscription to every topic by name yields the retained and the live message iff the role may read it."""
+    with ExitStack() as stack:
+        witness = stack.enter_context(Plain(endpoint("witness")))
+        for topic in TOPICS.values():
+            witness.publish(topic, b"retained", retain=True)
+        readers = {name: stack.enter_context(Plain(endpoint(name))) for name in READS}
+        for reader in readers.values():
+            reader.subscribe(*TOPICS.values())
+        _publish_live(witness, readers)
+        for name, reader in readers.items():
+            for kind in (b"live", b"retained"):
+                got = {LABELS[topic] for topic, payload, _ in reader.received if payload == kind}
+                assert got == READS[name], f"{name} reads {kind.decode()}"
+
+
+def check_wildcards(endpoint: Endpoints) -> None:
+    """Whatever wildcard is subscribed to, nothing arrives that the role may not read by name."""
+    with ExitStack() as stack:
+        witness = stack.enter_context(Plain(endpoint("witness")))
+        for topic in TOPICS.values():
+            witness.publish(topic, b"retained", retain=True)
+        readers = {name: stack.enter_context(Plain(endpoint(name))) for name in READS}
+        for name, reader in readers.items():
+            for wildcard in WILDCARDS:
+                reader.subscribe(wildcard)
+            reader.subscribe(TOPICS[min(READS[name])])
+        _publish_live(witness, readers)
+        for name, reader in readers.items():
+            assert {LABELS.get(topic, topic) for topic, _, _ in reader.received} <= READS[name], name
+
+
+def _publish_live(witness: Plain, readers: dict[str, Plain]) -> None:
+    """Publish once to every topic, then to each reader something it certainly gets, and wait for that."""
+    for topic in TOPICS.values():
+        witness.publish(topic, b"live")
+    for name, reader in readers.items():
+        witness.publish(TOPICS[min(READS[name])], f"fence {name}".encode())
+        reader.wait_payload(f"fence {name}".encode())

@@ -1,0 +1,177 @@
+"""`hushmq broker`: from nothing to a running broker with a device on it, and out again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.connection import Connection
+from broker.endpoint import Endpoint, Tls
+from broker.process import free_port
+from broker.topics import Topics
+from hushmq.__main__ import main
+from tests.broker.plain import PATIENCE
+from tests.broker.scripted import wait_for
+
+T = Topics("home")
+
+
+def hushmq(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A site on a free loopback port."""
+    path = tmp_path / "home"
+    port = free_port("127.0.0.1")
+    at = ("--host", "127.0.0.1", "--listen", "127.0.0.1", "--port", port)
+    assert hushmq("broker", "init", "--site", path, "--cohort", "home", *at) == 0
+    return path
+
+
+def endpoint(text: str) -> Endpoint:
+    """What an agent makes of the `[broker]` section that add-device prints."""
+    section = tomllib.loads(text)["broker"]
+    tls = Tls(**{name: Path(value) for name, value in section["tls"].items()})
+    password = Path(section["password_file"]).read_text().strip() if "password_file" in section else None
+    return Endpoint.parse(section["urls"][0], username=section.get("username"), password=password, tls=tls)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "hushmq", "broker", "run", "--site", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert "broker running" in line, line + process.stdout.read()
+            yield process
+        finally:
+            process.terminate()
+
+
+def broker_pid(folder: Path) -> int:
+    """The nats-server that `broker run` has started, from its log."""
+    return int((folder / "nats" / "broker.log").read_text().split("]")[0].strip("["))
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_household_runs_a_broker(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """init, run, add-device while it runs: the device connects with what it was handed; revoke throws it out."""
+    capsys.readouterr()
+    with running(folder) as process:
+        assert hushmq("broker", "add-device", "--site", folder, "wearable-1", "--out", tmp_path / "w") == 0
+        device = Connection(
+            endpoints=[endpoint(capsys.readouterr().out)],
+            client_id="w",
+            subscriptions=[T.policy, T.seen("wearable-1")],
+        )
+        device.start()
+        assert device.wait_connected(PATIENCE), device.last_error
+        assert hushmq("broker", "revoke", "--site", folder, "wearable-1") == 0
+        wait_for(lambda: not device.connected, "the device to be thrown out")
+        wait_for(lambda: "not authorized" in (device.last_error or ""), "the reason")
+        device.stop()
+        pid = broker_pid(folder)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        wait_for(lambda: not alive(pid), "the broker to end")
+
+
+def test_interrupting_ends_the_broker_too(folder: Path) -> None:
+    """Ctrl-C: exit code 130, no process left."""
+    with running(folder) as process:
+        pid = broker_pid(folder)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+        wait_for(lambda: not alive(pid), "the broker to end")
+
+
+def test_a_broker_that_ends_by_itself_is_told(folder: Path) -> None:
+    """One line with its last words, exit code 2: whoever supervises can start it again."""
+    with running(folder) as process:
+        os.kill(broker_pid(folder), signal.SIGKILL)
+        assert process.wait(PATIENCE) == 2
+        assert process.stdout is not None
+        assert "hushmq: the broker ended: " in process.stdout.read()
+
+
+def test_a_spoilt_description_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """While the broker runs, a site.toml with a mistake is reported, and the old one stays in force."""
+    with running(folder) as process:
+        good = (folder / "site.toml").read_text()
+        (folder / "site.toml").write_text(good.replace('cohort = "home"', 'cohort = "Home!"'))
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "site not taken over" in line
+        assert "cohort" in line
+        (folder / "site.toml").write_text(good)
+        assert "site taken over" in process.stdout.readline()
+
+
+def test_config_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every file named is there, the secret ones private, and paths are those of the broker's machine."""
+    for kind in ("nats", "mosquitto"):
+        capsys.readouterr()
+        out = tmp_path / kind
+        assert hushmq("broker", "config", kind, "--site", folder, "--out", out, "--path", "/etc/hushmq") == 0
+        files = [Path(line) for line in capsys.readouterr().out.splitlines()]
+        assert {file.name for file in files} >= {f"{kind}.conf", "server.pem", "server.key", "ca.pem"}
+        private = [file for file in files if file.suffix != ".pem"]
+        assert {file.stat().st_mode & 0o777 for file in private} == {0o600}
+        text = (out / f"{kind}.conf").read_text()
+        assert "/etc/hushmq/server.pem" in text
+        assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("init --site {home} --cohort home --host x", "holds a site already"),
+        ("init --site {new} --cohort Home --host x", "hushmq broker init: cohort: String should match"),
+        ("init --site {new} --cohort home --host x --no-tls", "sends passwords in clear"),
+        ("init --site {new} --cohort home", "--host"),
+        ("add-device --site {home} a/b --out {new}", "'a/b' is no topic level"),
+        ("add-device --site {home} ops --out {new}", "ops is there already, as ops"),
+        ("add-device --site {new} a --out {new}", "make a site with hushmq broker init"),
+        ("revoke --site {home} nobody", "nobody is called 'nobody'"),
+        ("config rabbitmq --site {home} --out {new}", "rabbitmq"),
+        ("run --site {new}", "make a site with hushmq broker init"),
+        ("", "required"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    """The line says what is wrong; the site is as it was."""
+    before = (folder / "site.toml").read_text()
+    capsys.readouterr()
+    assert hushmq("broker", *arguments.format(home=folder, new=tmp_path / "new").split()) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert (folder / "site.toml").read_text() == before
+
+
+def test_a_port_in_use_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two brokers of one site: the second says which port is taken."""
+    with running(folder):
+        capsys.readouterr()
+        assert hushmq("broker", "run", "--site", folder) == 2
+        assert "is in use: choose another one" in capsys.readouterr().err
