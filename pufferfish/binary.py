@@ -15,11 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from pufferfish import alternating
+from pufferfish.known import View, known_in_run, largest_in_run, peak
+from pufferfish.orbit import UNIT, orbit
+
 Adversary = Literal["prior", "informed"]
 
-# One rounding unit of a double, and what a few dozen operations can lose.
-_UNIT = 2.0**-53
+# More than a few dozen rounded operations can lose.
 _SLACK = 2.0**-46
+
+_ENDLESS = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +74,17 @@ class Box:
             max(self.r_high, other.r_high),
         )
 
+    @property
+    def single(self) -> bool:
+        """Whether there is only one chain in it."""
+        return self.q_low == self.q_high and self.r_low == self.r_high
+
     def worst(self) -> list[tuple[float, float]]:
         """The corners (q, r) that decide the loss: one, or two if the box reaches both sides of q+r = 1."""
         corners = []
-        if self.q_low + self.r_low <= 1.0:
+        if self.q_low + self.r_low < 1.0:
             corners.append((self.q_low, self.r_low))
-        if self.q_high + self.r_high > 1.0:
+        if self.q_high + self.r_high >= 1.0:
             corners.append((self.q_high, self.r_high))
         return corners
 
@@ -109,14 +119,14 @@ class Noise:
 def loss(theta: Box, *, tau0: float, tau1: float, adversary: Adversary = "informed") -> float:
     """The loss of an endless stream with the same tilts at every tick, worst over Θ.
 
-    docs/theory.md, Theorems 2 (prior) and 4 (informed); the corners are Theorem 5.
+    docs/theory.md: Theorem 2 (prior), Theorem 4 (informed), Theorem 6 (why a corner of the box decides; the
+    informed adversary against a box of more than one chain may also hold soft evidence).
     """
-    _check_tilts(tau0, tau1)
-    _check_adversary(adversary)
-    if tau0 == 0.0 and tau1 == 0.0:
-        return 0.0
-    worst = max(max(_losses(q, r, tau0, tau1, adversary)) for q, r in theta.worst())
-    return _up(max(worst, tau0, tau1))
+    check_tilts(tau0, tau1)
+    check_adversary(adversary)
+    soft = not theta.single
+    worst = max(max(_losses(q, r, tau0, tau1, adversary, soft)) for q, r in theta.worst())
+    return up(worst) if worst > 0.0 else 0.0
 
 
 def limits(theta: Box, epsilon: float, adversary: Adversary = "informed") -> tuple[float, float]:
@@ -124,16 +134,13 @@ def limits(theta: Box, epsilon: float, adversary: Adversary = "informed") -> tup
 
     For q+r ≤ 1 the two are independent: any (τ0, τ1) below both is within ε and no other is. For q+r > 1
     each direction uses both tilts, and this is the pair that leaves the most informative noise.
+    docs/theory.md, Theorem 3.
     """
-    if not (0.0 < epsilon < math.inf):
-        raise ValueError(f"epsilon is {epsilon!r}; it must be a positive, finite number")
-    _check_adversary(adversary)
-    pairs = [_corner_limits(q, r, epsilon, adversary) for q, r in theta.worst()]
-    tau0, tau1 = min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
-    step = _SLACK
+    tau0, tau1 = _limits(theta, epsilon, adversary)
+    shrink = 2.0 * UNIT
     while loss(theta, tau0=tau0, tau1=tau1, adversary=adversary) > epsilon:
-        tau0, tau1 = tau0 * max(0.0, 1.0 - step), tau1 * max(0.0, 1.0 - step)
-        step *= 2.0
+        tau0, tau1 = tau0 * max(0.0, 1.0 - shrink), tau1 * max(0.0, 1.0 - shrink)
+        shrink *= 4.0
     return tau0, tau1
 
 
@@ -150,191 +157,114 @@ def optimal_noise(
     feasible set is 1−ρ0 ≤ M0·ρ1, 1−ρ1 ≤ M1·ρ0, so the best is the crossing of the two lines or the point
     of one of them where ρ reaches 1/2.
     """
-    tau0, tau1 = limits(theta, epsilon, adversary)
-    crossing = _crossing(tau0, tau1)
-    if crossing is None:
+    tau0, tau1 = _limits(theta, epsilon, adversary)
+    if not (tau0 > 0.0 and tau1 > 0.0):
         raise ValueError(f"epsilon is {epsilon!r}; no noise that says anything keeps it for this Θ")
-    rho0, rho1 = crossing
-    candidates = [(rho0, rho1)]
+    best = _crossing(tau0, tau1)
     if weights is not None:
         if not (min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf):
             raise ValueError(f"weights are {weights!r}; they must be two non-negative numbers, not both 0")
-        if rho0 < 0.5:
+        candidates = [best]
+        if best[0] < 0.5:
             candidates.append((0.5, 0.5 * math.exp(-tau0)))
-        if rho1 < 0.5:
+        if best[1] < 0.5:
             candidates.append((0.5 * math.exp(-tau1), 0.5))
-    w0, w1 = weights or (1.0, 1.0)
-    best = min(candidates, key=lambda rho: w0 * rho[0] + w1 * rho[1])
-    step = _UNIT
+        best = min(candidates, key=lambda rho: weights[0] * rho[0] + weights[1] * rho[1])
+    # Raising ρ is rounding towards more noise. What rounding can have cost is a few units of loss, and the
+    # loss falls at least as fast as the tilts, that is by more than the raise.
+    rise = 0.0
     while True:
-        # Rounding ρ up is rounding towards more noise.
-        noise = Noise(best[0] * (1.0 + step), best[1] * (1.0 + step))
+        noise = Noise(best[0] * (1.0 + rise), best[1] * (1.0 + rise))
         if loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=adversary) <= epsilon:
             return noise
-        step *= 2.0
+        rise = 4.0 * rise + _SLACK
 
 
-def _up(value: float) -> float:
+def up(value: float) -> float:
     """The value, raised by more than a few dozen rounded operations can have lost."""
     return value + _SLACK * (1.0 + value)
 
 
-def _check_tilts(tau0: float, tau1: float) -> None:
+def check_tilts(tau0: float, tau1: float) -> None:
+    """Refuse a tilt that is negative, infinite or not a number."""
     for name, tau in (("tau0", tau0), ("tau1", tau1)):
         if not (0.0 <= tau < math.inf):
             raise ValueError(f"{name} is {tau!r}; a tilt is a finite number of nats, 0 or more")
 
 
-def _check_adversary(adversary: str) -> None:
+def check_adversary(adversary: str) -> None:
+    """Refuse an adversary nobody has defined."""
     if adversary not in {"prior", "informed"}:
         raise ValueError(f"adversary is {adversary!r}; it is 'prior' or 'informed'")
 
 
-def _losses(q: float, r: float, tau0: float, tau1: float, adversary: Adversary) -> tuple[float, float]:
-    """The losses towards 0 and towards 1 on an endless stream: τ + 2·(log-ratio of one side)."""
-    if q + r > 1.0:
-        side0, side1 = _alternating_sides(q, r, tau0, tau1, adversary)
-    else:
-        side0, side1 = _side(q, r, tau0, adversary), _side(r, q, tau1, adversary)
-    return tau0 + 2.0 * side0, tau1 + 2.0 * side1
+def side(q: float, r: float, tau: float, adversary: Adversary, *, soft: bool = False) -> float:
+    """One side's log-ratio favouring 0 on an endless stream, q+r < 1.
 
-
-def _side(q: float, r: float, tau: float, adversary: Adversary) -> float:
-    """One side's log-ratio favouring 0, q+r ≤ 1: log C∞, or its largest value over a known instant.
-
-    C = (m·C·(1−q) + q)/(m·C·r + 1−r) has the fixed point C∞. Started from a known state it approaches C∞
-    as a Möbius orbit does, C_l = C∞·(1 + μ^l/κ)/(1 − μ^l) from state 0 and C∞·(1 − μ^l)/(1 + κ·μ^l) from
-    state 1, and so does P^l[0,y]/P^l[1,y] towards 1, with λ and κ0 = r/q.
+    Prior: log C∞. Informed: the largest V(l, y) over known instants, which is never below log C∞.
     """
     if tau == 0.0:
         return 0.0
-    shrink = math.exp(-tau)  # everything is divided by m, so that nothing overflows
-    a, b, c, d = 1.0 - q, q * shrink, r, (1.0 - r) * shrink
-    difference = (r - q) - (1.0 - r) * math.expm1(-tau)
-    ratio, spread = _fixed_point(a, b, c, d, difference)
-    side = math.log(ratio)
-    if adversary == "prior" or q + r == 1.0:
-        return side
-    log_lam = math.log1p(-(q + r))
-    log_mu = math.log1p(-spread / (c * ratio + d))
-    kappa, kappa0 = ratio * ratio * c / b, r / q
-    if log_mu < log_lam:  # then a known 1 says more than a known 0; both shapes are the same up to a swap
-        log_mu, log_lam, kappa, kappa0 = log_lam, log_mu, 1.0 / kappa0, 1.0 / kappa
-
-    def excess(distance: int) -> float:
-        return _orbit(distance * log_mu, kappa) - _orbit(distance * log_lam, kappa0)
-
-    return side + max(0.0, _largest(excess))
-
-
-def _orbit(exponent: float, kappa: float) -> float:
-    """log((1 + s/κ)/(1 − s)) at s = e^exponent."""
-    s = math.exp(exponent)
-    return math.log1p(s / kappa) - math.log(-math.expm1(exponent))
-
-
-def _largest(excess: Callable[[int], float]) -> float:
-    """The largest value at an integer ≥ 1 of a function that rises, then falls (docs/theory.md, Lemma 4)."""
-    low, high = 1, 2
-    while excess(high + 1) > excess(high):
-        low, high = high, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        if excess(middle + 1) > excess(middle):
-            low = middle + 1
-        else:
-            high = middle
-    return excess(low)
-
-
-def _fixed_point(a: float, b: float, c: float, d: float, difference: float) -> tuple[float, float]:
-    """The attracting fixed point of x → (a·x+b)/(c·x+d), and the gap between the matrix's eigenvalues.
-
-    The difference a−d comes separately, computed without cancellation; its rounding error is added to it,
-    since the fixed point rises with it.
-    """
-    difference += 8.0 * _UNIT * (a + d)
-    spread = math.sqrt(difference * difference + 4.0 * b * c)
-    if difference >= 0.0:
-        return (difference + spread) / (2.0 * c), spread
-    return 2.0 * b / (spread - difference), spread
-
-
-def _alternating_sides(
-    q: float, r: float, tau0: float, tau1: float, adversary: Adversary
-) -> tuple[float, float]:
-    """One side's log-ratios favouring 0 and favouring 1 for q+r > 1, where the worst transcript alternates.
-
-    C = ((1−q) + q·m1·D)/(r + (1−r)·m1·D) and D = ((1−r) + r·m0·C)/(q + (1−q)·m0·C).
-    """
-    ratio0 = _alternating_fixed_point(q, r, tau0, tau1)
-    ratio1 = _alternating_fixed_point(r, q, tau1, tau0)
-    best0, best1 = math.log(ratio0), math.log(ratio1)
+    tilted = orbit(q, r, tau)
+    ignorant = math.log(tilted.limit)
     if adversary == "prior":
-        return best0, best1
-    m0, m1, lam = math.exp(tau0), math.exp(tau1), 1.0 - q - r
-    # C and D at the distance reached, from a known 0 and from a known 1.
-    c_from0, c_from1, d_from0, d_from1 = (1.0 - q) / r, q / (1.0 - r), r / (1.0 - q), (1.0 - r) / q
-    s = lam
-    while True:
-        base0 = (1.0 + q / r * s) / (1.0 - s)  # P^l[0,0]/P^l[1,0]
-        base1 = (1.0 - s) / (1.0 + r / q * s)  # P^l[0,1]/P^l[1,1]
-        best0 = max(best0, math.log(max(c_from0 / base0, c_from1 / base1)))
-        best1 = max(best1, math.log(max(d_from0 * base0, d_from1 * base1)))
-        # Whatever is known further away, C and D lie between the two values reached here.
-        rest0 = math.log(max(c_from0, c_from1) / min(base0, base1))
-        rest1 = math.log(max(d_from0, d_from1) * max(base0, base1))
-        if rest0 <= best0 + _SLACK and rest1 <= best1 + _SLACK:
-            return max(best0, rest0), max(best1, rest1)
-        c_from0, d_from0 = _towards0(q, r, m1 * d_from0), _towards1(q, r, m0 * c_from0)
-        c_from1, d_from1 = _towards0(q, r, m1 * d_from1), _towards1(q, r, m0 * c_from1)
-        s *= lam
+        return ignorant
+    base = orbit(q, r, 0.0)
+    best = max(ignorant, known_in_run(tilted, base, *peak(tilted, base)))
+    if not soft:
+        return best
+    here = View(tilted.matrix(0), 0)
+    return largest_in_run(here, here, tilted, base, ticks=_ENDLESS, soft=True, floor=best)
 
 
-def _towards0(q: float, r: float, x: float) -> float:
-    return ((1.0 - q) + q * x) / (r + (1.0 - r) * x)
+def _losses(
+    q: float, r: float, tau0: float, tau1: float, adversary: Adversary, soft: bool
+) -> tuple[float, float]:
+    """The losses towards 0 and towards 1 on an endless stream: τ + 2·(log-ratio of one side)."""
+    if q + r < 1.0:
+        side0, side1 = side(q, r, tau0, adversary, soft=soft), side(r, q, tau1, adversary, soft=soft)
+    else:
+        side0 = math.log(alternating.limit(q, r, tau0, tau1))
+        side1 = math.log(alternating.limit(r, q, tau1, tau0))
+        if adversary == "informed":
+            side0 = alternating.known(q, r, alternating.turns(tau0, tau1), soft=soft, floor=side0)
+            side1 = alternating.known(r, q, alternating.turns(tau1, tau0), soft=soft, floor=side1)
+    return tau0 + 2.0 * side0, tau1 + 2.0 * side1
 
 
-def _towards1(q: float, r: float, x: float) -> float:
-    return ((1.0 - r) + r * x) / (q + (1.0 - q) * x)
+def _limits(theta: Box, epsilon: float, adversary: Adversary) -> tuple[float, float]:
+    """The limits up to rounding: the smallest over the corners that decide."""
+    if not (0.0 < epsilon < math.inf):
+        raise ValueError(f"epsilon is {epsilon!r}; it must be a positive, finite number")
+    check_adversary(adversary)
+    soft = not theta.single
+    tau0 = tau1 = math.inf
+    for q, r in theta.worst():
+        if q + r < 1.0:
+            pair = _limit(q, r, epsilon, adversary, soft), _limit(r, q, epsilon, adversary, soft)
+        else:
+            pair = _alternating_limits(q, r, epsilon, adversary, soft)
+        tau0, tau1 = min(tau0, pair[0]), min(tau1, pair[1])
+    return tau0, tau1
 
 
-def _alternating_fixed_point(q: float, r: float, tau0: float, tau1: float) -> float:
-    """C∞ for q+r > 1: the fixed point of the two steps of the recursion together, divided by m0·m1."""
-    shrink0, shrink1 = math.exp(-tau0), math.exp(-tau1)
-    a = q * r + (1.0 - q) ** 2 * shrink1
-    b = (q * (1.0 - r) + q * (1.0 - q) * shrink1) * shrink0
-    c = r * (1.0 - r) + r * (1.0 - q) * shrink1
-    d = ((1.0 - r) ** 2 + q * r * shrink1) * shrink0
-    return _fixed_point(a, b, c, d, a - d)[0]
+def _limit(q: float, r: float, epsilon: float, adversary: Adversary, soft: bool) -> float:
+    """The largest τ favouring 0, q+r < 1.
 
-
-def _corner_limits(q: float, r: float, epsilon: float, adversary: Adversary) -> tuple[float, float]:
-    """Limits for one chain, up to rounding."""
-    if q + r <= 1.0:
-        return _limit(q, r, epsilon, adversary), _limit(r, q, epsilon, adversary)
-    return _alternating_limits(q, r, epsilon, adversary)
-
-
-def _limit(q: float, r: float, epsilon: float, adversary: Adversary) -> float:
-    """The largest τ favouring 0, q+r ≤ 1.
-
-    Prior: M = u², (1−q)·E·u² − (E²·r − q)·u − E·(1−r) = 0 with E = e^{ε/2}, divided by E² to avoid overflow
-    and by E·u to read off log u.
+    Prior: M = u² where (1−q)·E·u² − (E²·r − q)·u − E·(1−r) = 0, E = e^{ε/2}; here divided by E², which cannot
+    overflow. Informed: by regula falsi below that.
     """
     shrink = math.exp(-0.5 * epsilon)
     lean = r - q * shrink * shrink
     root = math.sqrt(lean * lean + 4.0 * (1.0 - q) * (1.0 - r) * shrink * shrink)
-    # u·(2·(1−q)·shrink) = lean + root; with lean < 0 the other form has no cancellation.
-    u = (
-        (lean + root) / (2.0 * (1.0 - q) * shrink)
-        if lean >= 0.0
-        else 2.0 * (1.0 - r) * shrink / (root - lean)
-    )
+    if lean >= 0.0:
+        u = (lean + root) / (2.0 * (1.0 - q) * shrink)
+    else:  # the other form of the root, which does not cancel
+        u = 2.0 * (1.0 - r) * shrink / (root - lean)
     tau = 2.0 * math.log(u) if u > 1.0 else 0.0
-    if adversary == "prior" or q + r == 1.0:
+    if adversary == "prior":
         return tau
-    return _largest_within(lambda t: t + 2.0 * _side(q, r, t, adversary), epsilon, tau)
+    return _largest_within(lambda t: t + 2.0 * side(q, r, t, adversary, soft=soft), epsilon, tau)
 
 
 def _largest_within(function: Callable[[float], float], bound: float, high: float) -> float:
@@ -342,11 +272,11 @@ def _largest_within(function: Callable[[float], float], bound: float, high: floa
     low, below, above = 0.0, -bound, function(high) - bound
     if above <= 0.0:
         return high
-    while high - low > 2.0 * _UNIT * high and below < -_UNIT * bound:
-        middle = low + (high - low) * below / (
-            below - above
-        )  # the Illinois method: it never leaves [low, high]
-        middle = min(max(middle, low + 2.0**-40 * (high - low)), high - 2.0**-40 * (high - low))
+    # The Illinois method: secants that never leave [low, high], with a stalled end's value halved.
+    while high - low > 4.0 * UNIT * high and below < -4.0 * UNIT * bound:
+        middle = low + (high - low) * below / (below - above)
+        if not low < middle < high:
+            break
         value = function(middle) - bound
         if value > 0.0:
             high, above, below = middle, value, 0.5 * below
@@ -355,37 +285,33 @@ def _largest_within(function: Callable[[float], float], bound: float, high: floa
     return low
 
 
-def _alternating_limits(q: float, r: float, epsilon: float, adversary: Adversary) -> tuple[float, float]:
-    """The pair with max(loss towards 0, towards 1) = ε whose crossing has the smallest ρ0 + ρ1, q+r > 1."""
+def _alternating_limits(
+    q: float, r: float, epsilon: float, adversary: Adversary, soft: bool
+) -> tuple[float, float]:
+    """The pair with max(loss towards 0, towards 1) = ε whose crossing has the smallest ρ0 + ρ1, q+r ≥ 1."""
 
-    def pair(share: float) -> tuple[float, float]:
+    def pair(share: float, kind: Adversary) -> tuple[float, float]:
         def worst(total: float) -> float:
-            return max(_losses(q, r, total * share, total * (1.0 - share), adversary))
+            return max(_losses(q, r, total * share, total * (1.0 - share), kind, soft))
 
         total = _largest_within(worst, epsilon, epsilon / max(share, 1.0 - share))
         return total * share, total * (1.0 - share)
 
-    def error(share: float) -> float:
-        crossing = _crossing(*pair(share))
-        return 1.0 if crossing is None else sum(crossing)
-
+    # The two adversaries differ little, so the share is found for the cheaper one; any share is within ε.
     low, high, golden = 0.0, 1.0, (math.sqrt(5.0) - 1.0) / 2.0
-    while high - low > 1e-6:
+    while high - low > 1e-4:
         left, right = high - golden * (high - low), low + golden * (high - low)
-        if error(left) < error(right):
+        if sum(_crossing(*pair(left, "prior"))) < sum(_crossing(*pair(right, "prior"))):
             high = right
         else:
             low = left
-    return pair(0.5 * (low + high))
+    return pair(0.5 * (low + high), adversary)
 
 
-def _crossing(tau0: float, tau1: float) -> tuple[float, float] | None:
+def _crossing(tau0: float, tau1: float) -> tuple[float, float]:
     """Where 1−ρ0 = M0·ρ1 and 1−ρ1 = M1·ρ0 meet: ρ0 = (M0−1)/(M0·M1−1), ρ1 = (M1−1)/(M0·M1−1)."""
-    both = tau0 + tau1
-    if both <= 0.0 or tau0 == 0.0 or tau1 == 0.0:
-        return None
     # Divided by M0·M1: (1 − e^−τ0)·e^−τ1/(1 − e^−(τ0+τ1)).
-    whole = -math.expm1(-both)
+    whole = -math.expm1(-tau0 - tau1)
     return (
         -math.expm1(-tau0) * math.exp(-tau1) / whole,
         -math.expm1(-tau1) * math.exp(-tau0) / whole,

@@ -1,16 +1,27 @@
 """The timeline: the whole history of a stream as one function τ(t), and what it lets anyone infer.
 
 Entries add up: at a tick covered by several, the tilt is the sum. The price is the largest loss at any tick,
-covered or not, for the worst chain in Θ; it is certified, so never below the true supremum.
+covered or not, for the worst chain in Θ (docs/theory.md, Theorems 1, 4, 6 and 7). It is certified, never below
+the true supremum, and above it by no more than rounding for one chain; for a box of chains the informed
+adversary may also hold soft evidence.
+
+Adding an entry raises losses only near it: the chain forgets the rest at a known rate. So a timeline keeps its
+price and, after a change, looks only at the ticks within reach of it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pufferfish.binary import Adversary, Box
+from pufferfish import timeline_alternating, timeline_informed, timeline_prior
+from pufferfish.binary import Adversary, Box, check_adversary, check_tilts
+from pufferfish.runs import Runs, units
+from pufferfish.timeline_prior import Best
+from pufferfish.track import Track, reach
+
+# More than rounding, the searches' tolerances and what lies out of reach can lose together.
+_SLACK = 2.0**-34
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,73 +36,116 @@ class Entry:
     def __post_init__(self) -> None:
         if self.first > self.last:
             raise ValueError(f"last is {self.last}; it must not be before first, {self.first}")
-        for name, tau in (("tau0", self.tau0), ("tau1", self.tau1)):
-            if not (0.0 <= tau < math.inf):
-                raise ValueError(f"{name} is {tau!r}; a tilt is a finite number of nats, 0 or more")
+        check_tilts(self.tau0, self.tau1)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The largest loss, and the tick where it is reached; no tick where nothing was published."""
+    """The largest loss, and a tick where it is reached; no tick where nothing was published."""
 
     epsilon: float
     tick: int | None
 
 
-def price(entries: Iterable[Entry], theta: Box, adversary: Adversary = "informed") -> Price:
+class Timeline:
+    """The entries of one stream and audience, priced as they come.
+
+    The span is where the stream exists, first and last tick; without one it never ends on either side, and
+    the informed adversary may know instants before the first entry and after the last.
+    """
+
+    def __init__(
+        self,
+        theta: Box,
+        adversary: Adversary = "informed",
+        entries: Iterable[Entry] = (),
+        *,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        check_adversary(adversary)
+        self._adversary, self._span = adversary, span
+        self._soft = not theta.single
+        self._chains = theta.worst()
+        self._reach = max(reach(q, r) for q, r in self._chains)
+        self._tracks = [
+            track
+            for q, r in self._chains
+            if q + r < 1.0
+            for track in (Track(q, r, 0, soft=self._soft), Track(r, q, 1, soft=self._soft))
+        ]
+        pieces = [self._piece(entry) for entry in entries]
+        if span is not None:
+            if span[0] > span[1]:
+                raise ValueError(f"span is {span}; it must be the first tick and the last, in this order")
+            pieces.append((*span, 0, 0))
+        self._runs = Runs(pieces)
+        self._best: Best = (0.0, None)
+        if self._runs.tilts:
+            self._best = self._search(self._runs, self._runs.edges[0], self._runs.edges[-1] - 1)
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry to the history."""
+        runs = self._runs.copy()
+        self._best = self._after(runs, entry)
+        self._runs = runs
+
+    def price(self) -> Price:
+        """What the history lets anyone infer."""
+        return _priced(self._best)
+
+    def price_with(self, entry: Entry) -> Price:
+        """The price if the entry were added; nothing changes."""
+        return _priced(self._after(self._runs.copy(), entry))
+
+    def _piece(self, entry: Entry) -> tuple[int, int, int, int]:
+        if self._span is not None and not (self._span[0] <= entry.first and entry.last <= self._span[1]):
+            raise ValueError(
+                f"the entry is for ticks {entry.first} to {entry.last}; "
+                f"the stream has only ticks {self._span[0]} to {self._span[1]}"
+            )
+        return entry.first, entry.last, units(entry.tau0), units(entry.tau1)
+
+    def _after(self, runs: Runs, entry: Entry) -> Best:
+        """Add the entry to the runs; the best there. What is out of its reach has not changed."""
+        runs.add(*self._piece(entry))
+        return self._search(runs, entry.first - self._reach, entry.last + self._reach)
+
+    def _search(self, runs: Runs, first: int, last: int) -> Best:
+        """The largest loss at the ticks first…last or, if that is larger, the largest known before."""
+        window, best, endless = runs.covering(first, last), self._best, self._span is None
+        for track in self._tracks:
+            if self._adversary == "prior":
+                best = timeline_prior.search(runs, track, window, best)
+            else:
+                best = timeline_informed.search(
+                    runs, track, window, first=first, last=last, endless=endless, best=best
+                )
+        for q, r in self._chains:
+            if q + r >= 1.0:
+                best = timeline_alternating.search(
+                    runs,
+                    q,
+                    r,
+                    window,
+                    adversary=self._adversary,
+                    soft=self._soft,
+                    endless=endless,
+                    best=best,
+                )
+        return best
+
+
+def price(
+    entries: Iterable[Entry],
+    theta: Box,
+    adversary: Adversary = "informed",
+    *,
+    span: tuple[int, int] | None = None,
+) -> Price:
     """The price of a history: the largest loss at any tick, for the worst chain in Θ."""
-    entries = list(entries)
-    if not entries:
-        return Price(0.0, None)
-    start = min(entry.first for entry in entries)
-    stop = max(entry.last for entry in entries)
-    tau0 = [0.0] * (stop - start + 1)
-    tau1 = [0.0] * (stop - start + 1)
-    for entry in entries:
-        for tick in range(entry.first - start, entry.last - start + 1):
-            tau0[tick] += entry.tau0
-            tau1[tick] += entry.tau1
-    best = Price(-1.0, None)
-    for q, r in theta.worst():
-        for a, b in ((tau0, tau1), (tau1, tau0)):
-            here = (q, r) if a is tau0 else (r, q)
-            right = _sides(a[::-1], b[::-1], *here, adversary)[::-1]
-            left = _sides(a, b, *here, adversary)
-            for tick, tau in enumerate(a):
-                total = tau + left[tick] + right[tick]
-                total += 2.0**-44 * (1.0 + total)
-                if total > best.epsilon:
-                    best = Price(total, tick + start)
-    return best
+    return Timeline(theta, adversary, entries, span=span).price()
 
 
-def _sides(tau: list[float], other: list[float], q: float, r: float, adversary: Adversary) -> list[float]:
-    """For every tick, the largest log-ratio favouring 0 that the ticks before it can give."""
-    lam = 1.0 - q - r
-    horizon = 2 if adversary == "prior" or lam == 0.0 else 2 + math.ceil(-40.0 / math.log(abs(lam)))
-    sides = []
-    for tick in range(len(tau)):
-        best = -math.inf
-        # The nearest known instant, `known` ticks before this one, in state 0 or 1; or none at all.
-        seeds = [(tick + 1, 1.0)]
-        if adversary == "informed":
-            seeds += [(known, c) for known in range(1, horizon + tick + 1) for c in (math.inf, 0.0)]
-        for known, seed in seeds:
-            ratio, base = seed, seed
-            for distance in range(known, 0, -1):
-                step = tick - distance
-                tilted = tau if lam >= 0.0 or distance % 2 == 0 else other
-                gain = tilted[step] if step >= 0 else 0.0
-                gain = gain if lam >= 0.0 or distance % 2 == 0 else -gain
-                ratio = _step(ratio * math.exp(gain), q, r)
-                base = _step(base, q, r)
-            best = max(best, math.log(ratio / base))
-        sides.append(best)
-    return sides
-
-
-def _step(x: float, q: float, r: float) -> float:
-    """P(·|0)/P(·|1) one tick further from what has the ratio x."""
-    if x == math.inf:
-        return (1.0 - q) / r
-    return ((1.0 - q) * x + q) / (r * x + 1.0 - r)
+def _priced(best: Best) -> Price:
+    loss, tick = best
+    return Price(loss + _SLACK * (1.0 + loss) if loss > 0.0 else 0.0, tick)

@@ -1,0 +1,82 @@
+"""One chain with q+r < 1 and one favoured state: what the runs of a timeline mean there."""
+
+from __future__ import annotations
+
+import math
+
+from pufferfish.binary import side
+from pufferfish.known import View, known_in_run, largest_in_run, peak
+from pufferfish.orbit import Orbit, orbit
+from pufferfish.runs import nats
+
+# What is left after this is below the rounding of the numbers themselves.
+_FORGOTTEN = 2.0**-52
+
+
+def reach(q: float, r: float) -> int:
+    """After so many ticks, of any tilts, nothing is left of where a ratio started.
+
+    One tick shrinks the logarithm of the ratio of two ratios by (1−α)/(1+α) at least, and that logarithm is
+    at most −2·log α after the first, where α = √(qr/((1−q)(1−r))) (docs/theory.md, Lemma 1). For q+r > 1 the
+    same holds with 1/α.
+    """
+    alpha = math.sqrt(q / (1.0 - q) * r / (1.0 - r))
+    alpha = min(alpha, 1.0 / alpha)
+    if alpha == 1.0:
+        return 1
+    spread = -2.0 * math.log(alpha)
+    return 2 + math.ceil(math.log(_FORGOTTEN / max(spread, 1.0)) / math.log((1.0 - alpha) / (1.0 + alpha)))
+
+
+class Track:
+    """The chain as state 0 sees it (for state 1, give q and r swapped), with what it has computed so far."""
+
+    def __init__(self, q: float, r: float, state: int, *, soft: bool) -> None:
+        self.q, self.r, self.state, self.soft = q, r, state, soft
+        self.base = orbit(q, r, 0.0)
+        self.reach = reach(q, r)
+        self.cap = self.base.from0(1)  # (1−q)/r: no ratio is larger
+        self._orbits: dict[int, Orbit] = {0: self.base}
+        self._peaks: dict[int, tuple[int, int]] = {}
+        self._within: dict[tuple[int, int], float] = {}
+        self._ceilings: dict[int, float] = {}
+
+    def orbit(self, tilts: tuple[int, int]) -> Orbit:
+        """The orbit of a run with these tilts."""
+        tilt = tilts[self.state]
+        found = self._orbits.get(tilt)
+        if found is None:
+            found = self._orbits[tilt] = orbit(self.q, self.r, nats(tilt))
+        return found
+
+    def within(self, tilts: tuple[int, int], ticks: int) -> float:
+        """The largest V over the instants known among the next so many ticks, all of one tilt.
+
+        One state's V rises up to its peak and falls, the other's is largest at an end (Lemma 4).
+        """
+        tilt = tilts[self.state]
+        if ticks == 0 or tilt == 0:
+            return 0.0
+        if (tilt, ticks) in self._within:
+            return self._within[tilt, ticks]
+        here = self.orbit(tilts)
+        if tilt not in self._peaks:
+            self._peaks[tilt] = peak(here, self.base)
+        distance, state = self._peaks[tilt]
+        best = max(
+            0.0,
+            known_in_run(here, self.base, min(distance, ticks), state),
+            known_in_run(here, self.base, ticks, 1 - state),
+        )
+        if self.soft:
+            view = View(here.matrix(0), 0)
+            best = largest_in_run(view, view, here, self.base, ticks=ticks, soft=True, floor=best)
+        self._within[tilt, ticks] = best
+        return best
+
+    def ceiling(self, tilt: int) -> float:
+        """A side's log-ratio where no tilt in reach is larger: at most that of an endless run of it."""
+        found = self._ceilings.get(tilt)
+        if found is None:
+            found = self._ceilings[tilt] = side(self.q, self.r, nats(tilt), "informed", soft=self.soft)
+        return found
