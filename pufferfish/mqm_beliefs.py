@@ -12,7 +12,8 @@ quilt {X_1} cancel: its influence is 0, which SWC's running example overlooks.
 
 from __future__ import annotations
 
-from functools import cached_property
+import math
+from functools import cached_property, reduce
 from typing import Protocol
 
 import numpy as np
@@ -250,10 +251,11 @@ class ChainBelief:
         if not states.all():
             pairs = np.ix_(states, states)
             terms = [term[pairs] for term in terms]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return max(0.0, float(total.max())) + 4 * (self._chain.k + 2) * UNIT * reach
+        with np.errstate(invalid="ignore"):
+            largest = float(reduce(np.add, terms).max())
+        if math.isnan(largest):  # ∞ − ∞: something vanished in rounding
+            return math.inf
+        return max(0.0, largest) + 4 * (self._chain.k + 2) * UNIT * reach
 
 
 def _both(first: Mask, second: Mask) -> Mask:

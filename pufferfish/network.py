@@ -107,15 +107,15 @@ class Network:
     def separated(self, name: str, given: Collection[str]) -> frozenset[str]:
         """The nodes d-separated from one by others: independent of it given them, whatever the tables hold.
 
-        A trail reaches a node going up (from a child) or down (from a parent). It passes an unobserved node
-        anyhow but from parent to parent, and an observed one, or one with an observed descendant, only so.
+        A trail reaches a node going up, from a child, or down, from a parent. At an unobserved node it goes on
+        anyhow but from parent to parent; at an observed one only so. A node with an observed descendant is passed
+        by way of that.
         """
         parents = {node.name: node.parents for node in self.nodes}
         children: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for parent in node.parents:
                 children[parent].append(node.name)
-        opened = self.ancestors(given)
         trails, seen = [(name, "up")], set[tuple[str, str]]()
         while trails:
             trail = trails.pop()
@@ -123,9 +123,7 @@ class Network:
                 continue
             seen.add(trail)
             at, direction = trail
-            if direction == "up" and at not in given:
-                trails += [(parent, "up") for parent in parents[at]]
-            if direction == "down" and at in opened:
+            if (direction == "down") == (at in given):
                 trails += [(parent, "up") for parent in parents[at]]
             if at not in given:
                 trails += [(child, "down") for child in children[at]]

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pufferfish import baselines
-from pufferfish.baselines import Neighbours
+from pufferfish.baselines import Neighbours, _norm_below_one
 from pufferfish.chain import Chain
 from pufferfish.scale import Scale
 from tests.pufferfish import laplace_oracle
@@ -96,12 +96,25 @@ def test_gk16_applies_exactly_where_the_spectral_norm_is_below_one(
             baselines.gk16([chain], length, 1.0)
 
 
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 10**6), st.integers(2, 12), st.sampled_from([0.5, 0.999999, 1.000001, 1.5]))
+def test_the_pivots_tell_norms_apart_to_the_sixth_digit(seed: int, length: int, norm: float) -> None:
+    """A matrix scaled to a norm just below 1 passes, just above it does not."""
+    rng = np.random.default_rng(seed)
+    left, right = rng.uniform(0.1, 1, size=(2, length))
+    left[0] = right[-1] = 0
+    gamma = np.diag(left[1:], -1) + np.diag(right[:-1], 1)
+    factor = norm / np.linalg.norm(gamma, 2)
+    assert _norm_below_one((factor * left).tolist(), (factor * right).tolist()) == (norm < 1)
+
+
 def test_gk16_on_an_endless_stream_is_the_limit() -> None:
     """Away from the ends every row of the influence matrix is the same."""
-    chain = Chain([[0.55, 0.45], [0.4, 0.6]])
+    chain = Chain([[0.4, 0.35, 0.25], [0.25, 0.4, 0.35], [0.35, 0.3, 0.35]])
     endless = baselines.gk16([chain], None, 1.0).scale
     assert baselines.gk16([chain], 2000, 1.0).scale == pytest.approx(endless, rel=1e-9)
     gammas = Neighbours.of(chain)
+    assert gammas.from_left != pytest.approx(gammas.from_right)
     assert endless == pytest.approx(2 / (1 - gammas.from_left - gammas.from_right))
 
 

@@ -116,21 +116,19 @@ def test_a_chain_that_does_not_settle_has_no_limit() -> None:
 
 def test_powers_that_underflow_hide_nothing() -> None:
     """A transition too rare for floating point is possible all the same, and then the influence is infinite."""
-    k, rare = 40, 1e-9
-    P = (
-        (1 - 2 * rare) * np.eye(k)
-        + rare * np.roll(np.eye(k), 1, axis=1)
-        + rare * np.roll(np.eye(k), -1, axis=1)
-    )
-    ends = Ends(Chain(P))
-    half = ends.power(20)
-    assert half[0, 20] == pytest.approx(
-        2 * math.prod(range(1, 21)) * rare**20 / math.prod(range(1, 21)), rel=1e-6
-    )
-    steps = Ends(Chain((1 - rare**9) * np.eye(k) + rare**9 * np.roll(np.eye(k), 1, axis=1)))
+    k, rare = 40, 1e-81
+    steps = Ends(Chain((1 - rare) * np.eye(k) + rare * np.roll(np.eye(k), 1, axis=1)))
     assert steps.power(39)[0, 39] == 0
     assert steps.possible(39)[0, 39]
     assert steps.right(39).max() == math.inf
+    assert steps.left(39, np.arange(k) == 0)[38, 39] == math.inf
+
+
+def test_a_law_that_underflows_hides_nothing() -> None:
+    """A state too improbable for floating point leaves no left end that could be trusted."""
+    belief = ChainBelief(Chain([[1, 1e-200, 0], [0, 1, 1e-200], [0.3, 0.3, 0.4]], [1, 0, 0]))
+    assert belief.at(3)(1, None) == math.inf
+    assert belief.at(3)(2, None) == math.inf
 
 
 def test_powers_are_powers() -> None:
