@@ -6,8 +6,13 @@ import argparse
 import io
 import signal
 import sys
+import threading
+import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TextIO, cast
+
+from broker.problem import Problem
 
 SUMMARY = "the daemon on a device"
 
@@ -62,13 +67,30 @@ def _run(args: argparse.Namespace) -> int:
 
     config: Config | None = load(args.config)
     while config is not None:
-        log = logger(config.log.level, config.log.form, Stderr())
+        log = logger(config.log.level, config.log.form, cast("TextIO", Stderr()))
+        threading.excepthook = lambda thrown, log=log: _last_words(log, thrown.exc_value)
         agent = Agent(config, log=log, reload=lambda: load(args.config))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_, agent=agent: agent.stop())
         signal.signal(signal.SIGHUP, lambda *_, agent=agent: agent.reload())
-        config = agent.run()
+        try:
+            config = agent.run()
+        except Problem:
+            raise
+        except Exception as error:  # noqa: BLE001  # its text may hold a value: it must not reach the traceback
+            _last_words(log, error)
+            return 1
     return 0
+
+
+def _last_words(log: Any, error: BaseException | None) -> None:
+    """Where something failed that should not have, without the exception's text."""
+    frames = traceback.extract_tb(error.__traceback__) if error else []
+    log.error(
+        "agent failed",
+        error=type(error).__name__,
+        at=[f"{frame.filename}:{frame.lineno}" for frame in frames],
+    )
 
 
 def _check_config(args: argparse.Namespace) -> int:

@@ -175,14 +175,13 @@ class Agent:
     def _beat(self) -> None:
         made: list[Made] = []
         for name, stream in self._streams.items():
-            refused = stream.values_refused
             elapsed, batches = stream.beat(self._watermark(name))
             made += batches
             if elapsed.clock != "steady":
                 self._clock_set[name] += 1
                 self._log.warning(f"clock set {elapsed.clock}", stream=name, next_tick=elapsed.last + 1)
-            if stream.values_refused > refused:
-                self._log.warning("values refused", stream=name, count=stream.values_refused - refused)
+            if refused := stream.newly_refused():
+                self._log.warning("values refused", stream=name, count=refused)
         self._commit(made)
 
     def _commit(self, made: list[Made]) -> None:

@@ -22,6 +22,7 @@ class Stream:
         self._ticker = Ticker(clock, policy.period_ms, watermark)
         self._discretiser = discretiser(policy)
         self._mechanism: Mechanism | None = None
+        self._refused = source.unreadable
 
     def use(self, setting: NoiseSetting | None) -> None:
         """Perturb with this setting from the next beat on; with None, not at all."""
@@ -34,6 +35,11 @@ class Stream:
     def values_refused(self) -> int:
         """Values so far that could not be read, or stand for no state of the policy."""
         return self.source.unreadable + self._discretiser.refused
+
+    def newly_refused(self) -> int:
+        """How many more they are than at the last call."""
+        before, self._refused = self._refused, self.values_refused
+        return self._refused - before
 
     def beat(self, watermark: int) -> tuple[Elapsed, list[Made]]:
         """Batches of the ticks that have ended. Without a setting they are a gap: no value is kept for later."""
