@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -68,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     config: Config | None = load(args.config)
     while config is not None:
         log = logger(config.log.level, config.log.form, cast("TextIO", Stderr()))
-        threading.excepthook = lambda thrown, log=log: _last_words(log, thrown.exc_value)
+        threading.excepthook = partial(_thread_ended, log)
         agent = Agent(config, log=log, reload=lambda: load(args.config))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_, agent=agent: agent.stop())
@@ -81,6 +82,10 @@ def _run(args: argparse.Namespace) -> int:
             _last_words(log, error)
             return 1
     return 0
+
+
+def _thread_ended(log: Any, thrown: threading.ExceptHookArgs) -> None:
+    _last_words(log, thrown.exc_value)
 
 
 def _last_words(log: Any, error: BaseException | None) -> None:
