@@ -45,6 +45,7 @@ check: $(VENV)/dev
 
 mosquitto:
 	@sh tests/install-mosquitto.sh
+	@sh tests/install-postgres.sh
 
 unit: $(VENV)/dev
 	@$(BIN)/pytest -n $(WORKERS) --cov --cov-report=term $(ARGS)

@@ -125,7 +125,9 @@ class Desk:
 
 
 @contextmanager
-def desk(url: str, *, clock: Clock | None = None, grace_s: float = 1.0) -> Iterator[Desk]:
+def desk(
+    url: str, *, clock: Clock | None = None, grace_s: float = 1.0, mark_path: Path | None = None
+) -> Iterator[Desk]:
     """Open the cohort's database as the daemon does."""
     clock = clock or Clock()
     log = io.StringIO()
@@ -139,6 +141,7 @@ def desk(url: str, *, clock: Clock | None = None, grace_s: float = 1.0) -> Itera
             grace_s=grace_s,
             clock=clock,
             log=logger("debug", "json", log),
+            mark_path=mark_path,
         )
         yield Desk(cohort, engine, clock, log)
     finally:

@@ -1,0 +1,100 @@
+"""Databases of both kinds: `database` runs a test on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from broker.problem import Problem
+from calibrator import store
+from tests.calibrator import postgres
+from tests.calibrator.site import sqlite
+
+
+class Databases(Protocol):
+    """Databases for one test."""
+
+    def fresh(self) -> str:
+        """The URL of an empty one."""
+
+    def copy(self, url: str) -> str:
+        """The URL of a copy of one that nobody has open."""
+
+
+class SqliteDatabases:
+    """Files in the test's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._made = folder, 0
+
+    def fresh(self) -> str:
+        self._made += 1
+        folder = self._folder / f"database-{self._made}"
+        folder.mkdir()
+        return sqlite(folder)
+
+    def copy(self, url: str) -> str:
+        twin = self.fresh()
+        shutil.copy(url.removeprefix("sqlite:///"), twin.removeprefix("sqlite:///"))
+        return twin
+
+
+class PostgresDatabases:
+    """Databases of the worker's server. A copy is one database that is filled anew, as making many takes long."""
+
+    def __init__(self, server: postgres.Postgres) -> None:
+        self._server = server
+        self._twins: dict[str, str] = {}
+
+    def fresh(self) -> str:
+        return self._server.url(self._server.database())
+
+    def copy(self, url: str) -> str:
+        first = url not in self._twins
+        twin = self._twins.get(url) or self._server.url(self._server.database(url.rsplit("/", 1)[1]))
+        self._twins[url] = twin
+        with psycopg.connect(twin.replace("+psycopg", "")) as db:
+            tables = [sql.Identifier(table.name) for table in store.metadata.sorted_tables]
+            if first:
+                db.execute("CREATE SCHEMA kept")
+            for table in tables if first else ():
+                db.execute(sql.SQL("CREATE TABLE kept.{0} AS TABLE public.{0}").format(table))
+            db.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(tables)))
+            for table in tables:
+                db.execute(sql.SQL("INSERT INTO public.{0} SELECT * FROM kept.{0}").format(table))
+        return twin
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Postgres]:
+    with postgres.running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_databases(request: pytest.FixtureRequest) -> PostgresDatabases:
+    try:
+        postgres.executable("initdb")
+    except Problem as problem:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(problem))
+    return PostgresDatabases(request.getfixturevalue("postgres_server"))
+
+
+@pytest.fixture
+def sqlite_databases(tmp_path: Path) -> SqliteDatabases:
+    return SqliteDatabases(tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def databases(request: pytest.FixtureRequest) -> Databases:
+    found: Databases = request.getfixturevalue(f"{request.param}_databases")
+    return found

@@ -1,0 +1,235 @@
+"""Killed with -9 at every step of charge and release: no release without a debit, no debit lost, no result drawn twice.
+
+A step is every statement sent to the database, the moment before and after every commit, before and after the
+mark is written, and before and after every publication. The child counts its steps and kills itself at the one it
+was told; then another child starts on what is left, as the service manager would start it, and ends its work.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, select
+
+from broker.messages import Audiences, Release, Window, decode
+from calibrator import cohort as cohort_module
+from calibrator import release, store
+from calibrator.account import Account
+from calibrator.mark import contradiction, digest, read_marks
+from pufferfish.binary import Box
+from tests.calibrator.conftest import Databases
+from tests.calibrator.site import START, STREAM, TOPICS, WIDE, Clock, desk, policy, stream_policy
+
+EACH = {"short": Window(ticks=20, scopes=("device",))}
+"""Two devices, two results of one debit."""
+SOON = 60.0
+"""Every child ends long before; whoever hangs is killed, and the test fails."""
+
+
+class Steps:
+    """Counts steps and dies at one of them."""
+
+    def __init__(self, die_at: int | None) -> None:
+        self._left = die_at
+
+    def __call__(self, *_: object, **__: object) -> None:
+        if self._left is not None:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def work(url: str, folder: Path, step: Steps) -> None:
+    """Close what is due and publish it, as the daemon does; the world is a file that is only appended to."""
+    clock = Clock(START + 21)
+    write_marks = cohort_module.write_marks
+
+    def marking(*args: Any) -> None:
+        step()
+        write_marks(*args)
+        step()
+
+    cohort_module.write_marks = marking
+    with desk(url, clock=clock, mark_path=folder / "mark") as here:
+        event.listen(here.engine, "before_cursor_execute", step)
+        event.listen(here.engine, "commit", step)
+        here.cohort.close_due()
+        step()
+        world = os.open(folder / "world", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        for entry, topic, payload in here.cohort.unsent():
+            step()
+            os.write(world, payload + b"\n")
+            step()
+            here.cohort.mark_sent([(entry, topic)])
+        step()
+
+
+def in_child(task: Callable[[], None]) -> int:
+    """Run in a process of its own; what `waitpid` says about its end."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            signal.alarm(int(SOON))
+            task()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1]
+
+
+def published(folder: Path) -> list[bytes]:
+    world = folder / "world"
+    return world.read_bytes().splitlines() if world.exists() else []
+
+
+def books(url: str) -> tuple[list[Any], dict[tuple[int, str], bytes]]:
+    engine = store.open_to_read(url)
+    try:
+        with engine.connect() as db:
+            entries = list(db.execute(select(store.ledger).order_by(store.ledger.c.id)))
+            results = {(row.entry, row.topic): row.payload for row in db.execute(select(store.release))}
+            for stream, mark in read_marks(Path(f"{_folder_of[url]}/mark")).items():
+                assert contradiction(db, stream, mark) is None
+    finally:
+        engine.dispose()
+    return entries, results
+
+
+_folder_of: dict[str, Path] = {}
+
+
+def check(folder: Path, entries: list[Any], results: dict[tuple[int, str], bytes]) -> None:
+    """What must hold at any moment."""
+    for payload in published(folder):
+        message = decode(Release, payload)
+        topic = TOPICS.release(STREAM, message.window, message.scope)
+        assert results[message.entry, topic] == payload, "published what is not stored"
+        assert message.entry in {row.id for row in entries}, "published without a debit"
+    windows = [(row.stream, row.window, row.scope, row.first) for row in entries]
+    assert len(windows) == len(set(windows)), "a window was charged twice"
+    before = "0" * 64
+    for row in entries:
+        assert row.digest == digest(before, row._mapping)
+        before = row.digest
+
+
+def test_killed_at_every_step(databases: Databases, tmp_path: Path) -> None:
+    """At any step: what the world has seen is charged and stored; after the restart everything is published once.
+
+    Stops when a child got through all its steps alive; there must have been more than 20.
+    """
+    prepared = databases.fresh()
+    with desk(prepared) as here:
+        here.adopt(policy(windows=EACH))
+        here.window(devices=2)
+    at = 0
+    while True:
+        at += 1
+        url, folder = databases.copy(prepared), tmp_path / f"run-{at}"
+        folder.mkdir()
+        _folder_of[url] = folder
+        ended = in_child(lambda url=url, folder=folder, at=at: work(url, folder, Steps(at)))
+        assert ended in {0, signal.SIGKILL}, f"step {at} ended with {ended}"
+        entries, results = books(url)
+        check(folder, entries, results)
+        assert in_child(lambda url=url, folder=folder: work(url, folder, Steps(None))) == 0
+        entries_after, results_after = books(url)
+        check(folder, entries_after, results_after)
+        assert entries_after[: len(entries)] == entries, "a debit was lost"
+        assert {key: results_after[key] for key in results} == results, "a result was drawn again"
+        assert [(row.scope, row.first) for row in entries_after] == [("device", START)]
+        assert set(published(folder)) == set(results_after.values())
+        if ended == 0:
+            break
+    assert at > 20
+
+
+def prepare_for_one_more(url: str) -> None:
+    """A ledger with room for one more of the windows "a" and "b", not for both."""
+    with desk(url) as here:
+        windows = {"short": Window(ticks=20), "long": Window(ticks=10**7)}  # the long one keeps the states
+        here.adopt(policy(learning=0.01, epsilon=Audiences(operator=4.0, public=0.7), windows=windows))
+        here.window(devices=2)
+        (one,) = here.cohort.close_due()
+        assert one.entry is not None
+
+
+RICHER = stream_policy(
+    learning=0.01,
+    epsilon=Audiences(operator=4.0, public=1.5),
+    windows={"a": Window(ticks=20), "b": Window(ticks=20)},
+)
+
+
+def spend(url: str, window: str, *, pause: Callable[[], None] = lambda: None, theta: Box = WIDE) -> bool:
+    """Close one window as a calibrator with its own memory of the ledger; True if it was allowed."""
+    engine = store.open_store(url)
+    try:
+        account = Account(theta, "prior")
+        with engine.begin() as db:
+            account.follow(db, STREAM)
+        with engine.begin() as db:
+            span = release.Span(STREAM, window, START, START + 19)
+            closed = release.close(db, span, RICHER, account=account, topics=TOPICS)
+            pause()
+        return closed.entry is not None
+    finally:
+        engine.dispose()
+
+
+def test_the_last_of_a_budget_fits_once(databases: Databases) -> None:
+    """One after the other: the first window is charged, the second refused. The race below is about this."""
+    url = databases.fresh()
+    prepare_for_one_more(url)
+    assert [spend(url, "a"), spend(url, "b")] == [True, False]
+
+
+def test_a_second_calibrator_waits_for_the_first(databases: Databases) -> None:
+    """While one calibrator is between its decision and its commit, the other can neither decide nor commit."""
+    url = databases.fresh()
+    prepare_for_one_more(url)
+    outcome: list[bool] = []
+    other = threading.Thread(target=lambda: outcome.append(spend(url, "b")))
+
+    def pause() -> None:
+        other.start()
+        other.join(0.4)
+        assert other.is_alive()
+
+    assert spend(url, "a", pause=pause)
+    other.join(20)
+    assert outcome == [False]
+
+
+@pytest.mark.parametrize("rounds", [4])
+def test_racing_for_the_last_of_a_budget(postgres_databases: Databases, tmp_path: Path, rounds: int) -> None:
+    """Two calibrators as processes on one PostgreSQL, started at once: exactly one wins, every time."""
+    prepared = postgres_databases.fresh()
+    prepare_for_one_more(prepared)
+    for _ in range(rounds):
+        url = postgres_databases.copy(prepared)
+        read, write = os.pipe()
+        children = []
+        for window in ("a", "b"):
+            pid = os.fork()
+            if pid == 0:
+                code = 2
+                try:
+                    signal.alarm(int(SOON))
+                    os.close(write)
+                    os.read(read, 1)  # both wake when the parent closes its end
+                    code = 0 if spend(url, window) else 1
+                finally:
+                    os._exit(code)
+            children.append(pid)
+        os.close(read)
+        os.close(write)
+        ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+        assert sorted(ends) == [0, 1]
