@@ -13,7 +13,7 @@ quilt {X_1} cancel: its influence is 0, which SWC's running example overlooks.
 from __future__ import annotations
 
 import math
-from functools import cached_property, reduce
+from functools import cache, cached_property, partial, reduce
 from typing import Protocol
 
 import numpy as np
@@ -128,16 +128,15 @@ class Given:
         self._ends = ends
         self._laws = [initial]
         self._supports = [initial > 0]
+        self._lasting = False
 
     def support(self, i: int) -> Mask:
-        """The states reached from the possible first ones in i−1 steps."""
-        edges = self._chain.transition > 0
-        while len(self._supports) < i:
-            following: Mask = np.asarray(edges[self._supports[-1]].any(axis=0))
-            if np.array_equal(following, self._supports[-1]):
-                return following
+        """The states reached from the possible first ones in i−1 steps; once they repeat they last."""
+        while len(self._supports) < i and not self._lasting:
+            following: Mask = np.asarray((self._chain.transition > 0)[self._supports[-1]].any(axis=0))
+            self._lasting = np.array_equal(following, self._supports[-1])
             self._supports.append(following)
-        return self._supports[i - 1]
+        return self._supports[min(i, len(self._supports)) - 1]
 
     def law(self, i: int) -> Vector:
         """P(X_i = ·), step by step unless that is far."""
@@ -213,11 +212,12 @@ class ChainBelief:
     def at(self, i: int) -> Influence:
         """The influence of node i on its quilts."""
         states = self._start.support(i)
+        log_odds = cache(partial(self._start.log_odds, i))
 
         def influence(a: int | None, b: int | None) -> float:
             terms = [] if b is None else [self._ends.right(b)]
             if a is not None:
-                terms += [self._start.log_odds(i), self._ends.left(a, self._start.support(i - a))]
+                terms += [log_odds(), self._ends.left(a, self._start.support(i - a))]
             return self._largest(terms, states, (a or 0) + (b or 0))
 
         return influence
