@@ -192,6 +192,15 @@ def test_mixing_bounds_powers_and_influence(seed: int, k: int, reversible: bool)
         assert anything.at(i)(a, b) <= mixing.influence(a, b) + 1e-9
 
 
+def test_mixing_says_nothing_until_it_has_begun() -> None:
+    """WSC Lemma 4.7 needs more than log(1/π)/g instants: at equality, as before, there is no bound."""
+    mixing = Mixing(0.25, 1.0)
+    least = 2 * math.log(4)
+    assert mixing.ratio(math.floor(least)) == math.inf
+    assert mixing.ratio(math.ceil(least)) < math.inf
+    assert Mixing(0.5, 2 * math.log(2)).ratio(1) == math.inf
+
+
 def test_the_reversible_gap_is_the_better_one() -> None:
     """SWC equation 14 against 7: 2(1−|λ|) is at least 1−λ², so a reversible chain needs less noise."""
     chain = reversible_chain(np.random.default_rng(0), 4)
