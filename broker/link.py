@@ -23,7 +23,9 @@ from paho.mqtt.reasoncodes import ReasonCode
 from broker.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds for each of: TCP connect, TLS handshake, CONNACK, SUBACK."""
+"""Seconds for the TCP connection, and for the TLS handshake."""
+ANSWER_TIMEOUT = 10.0
+"""Seconds for CONNACK, and for SUBACK: a NATS cluster that has just lost a node takes up to five to elect leaders."""
 ACKNOWLEDGE_TIMEOUT = 20.0
 """A broker that leaves a message unacknowledged for so long is left for another one."""
 
@@ -95,7 +97,7 @@ class Link:
     def open(self) -> None:
         """Connect and send CONNECT; OSError when that fails."""
         self._client.connect(self._endpoint.host, self._endpoint.port, keepalive=self._client.keepalive)
-        self._deadline = time.monotonic() + CONNECT_TIMEOUT
+        self._deadline = time.monotonic() + ANSWER_TIMEOUT
 
     def publish(self, topic: str, payload: bytes, *, retain: bool, on_acknowledged: Acknowledged) -> None:
         info = self._client.publish(topic, payload, qos=1, retain=retain)
@@ -170,7 +172,7 @@ class Link:
 
     def _subscribe(self) -> None:
         self._ask_at = None
-        self._deadline = time.monotonic() + CONNECT_TIMEOUT
+        self._deadline = time.monotonic() + ANSWER_TIMEOUT
         _, mid = self._client.subscribe([(name, 1) for name in self._ungranted])
         if mid is not None:
             self._asked[mid] = list(self._ungranted)

@@ -76,6 +76,14 @@ class Cluster:
     password: str = field(repr=False)
 
 
+_IMPATIENCE = {
+    # While leaders are elected a request may go to a dead one: let the client ask again soon, not after 5 s.
+    "js_api_timeout": "2s",
+    # What was on its way to a subscriber when a node died is sent again so much later; by default after 30 s.
+    "ack_wait": "5s",
+}
+
+
 def _cluster(cluster: Cluster, tls: ServerTls | None) -> dict[str, object]:
     return {
         "name": "hushmq",
@@ -103,7 +111,12 @@ def configuration(
         # The NATS protocol has to listen somewhere; nobody may log in there.
         "host": "127.0.0.1",
         "port": -1,
-        "mqtt": {"host": host, "port": port, **({"tls": _mqtt_tls(tls)} if tls is not None else {})},
+        "mqtt": {
+            "host": host,
+            "port": port,
+            **({"tls": _mqtt_tls(tls)} if tls is not None else {}),
+            **(_IMPATIENCE if cluster is not None else {}),
+        },
         "jetstream": {"store_dir": str(store)},
         "authorization": {"users": [_user(site.cohort, identity, tls) for identity in site.identities]},
         "max_payload": 1_048_576,

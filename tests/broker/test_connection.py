@@ -227,7 +227,7 @@ def test_a_broker_that_does_not_answer_connect_is_left(
     scripted: ScriptedBroker, opened: Open, monkeypatch: pytest.MonkeyPatch, silence: str
 ) -> None:
     """A listener that takes the CONNECT and says nothing is given up, and tried again."""
-    monkeypatch.setattr(link, "CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr(link, "ANSWER_TIMEOUT", 0.2)
     scripted.connack = None
     writer = opened(scripted.endpoint)
     wait_for(lambda: len(scripted.connects) >= 2, "a second attempt")
