@@ -27,6 +27,8 @@ from pufferfish.timeline import Entry, Price, price
 
 T = TypeVar("T")
 NANO = 1_000_000_000
+MARGIN = 1e-8
+"""What the timeline's certificate may add to the closed form: without it a window would miss ε by a rounding."""
 LARGEST_TILT = 8.0
 """Where the stream alone is within the public budget no noise is owed; a window still gets a little."""
 
@@ -114,7 +116,7 @@ def spending(
     learning. Nothing here depends on the data but Θ, which was learned from charged statistics, and the noise
     settings, made from it.
     """
-    tau = min(limits(theta, stream.epsilon.public, stream.adversary))
+    tau = min(limits(theta, stream.epsilon.public - MARGIN, stream.adversary))
     w = min([LARGEST_TILT, *(release_tilt(noise, tau) for noise in noises)])
     share = w * (1 - stream.learning) / sum(len(each.scopes) for each in stream.windows.values())
     learning = w * stream.learning if pays_for_learning(stream, window, scope) else 0.0
