@@ -53,12 +53,16 @@ class Account:
     def follow(self, db: Connection, stream: str) -> None:
         """Take up the ledger's entries that are new since the last time."""
         for entry, debit in debits_after(db, stream, self._through):
-            old = list(self._touched(debit))
-            for rise in _rises(old, debit):
-                self._timeline.add(rise)
-            self._replace(old, debit)
-            self._through = entry
-            self.entries += 1
+            self.charge(entry, debit)
+
+    def charge(self, entry: int, debit: Debit) -> None:
+        """Take up one entry of the ledger, the next one."""
+        old = list(self._touched(debit))
+        for rise in _rises(old, debit):
+            self._timeline.add(rise)
+        self._replace(old, debit)
+        self._through = entry
+        self.entries += 1
 
     def price(self) -> Price:
         return self._timeline.price()

@@ -26,6 +26,8 @@ from broker.signature import PrivateKey, Signed
 from calibrator.store import setting
 from pufferfish.binary import Box, Noise, loss, optimal_noise
 
+ROOM = 1e-9
+"""Share of ε left free, so that a timeline's price, rounded up more generously than a constant loss, is within it."""
 WORTH_PUSHING = 1.05
 """A tighter setting is pushed when it lifts the signal 1−ρ0−ρ1 by at least this factor."""
 
@@ -71,7 +73,8 @@ def next_setting(
     epsilon = policy.epsilon.operator
     rows = db.execute(select(setting.c.rho0, setting.c.rho1).where(setting.c.stream == stream))
     issued = [Noise(row.rho0, row.rho1) for row in rows]
-    noise = mixable(optimal_noise(theta, epsilon, policy.adversary), issued, theta=theta, policy=policy)
+    best = optimal_noise(theta, epsilon * (1 - ROOM), policy.adversary)
+    noise = mixable(best, issued, theta=theta, policy=policy)
     old = current(db, stream, policy_version, device)
     if old is not None:
         old_noise = old.message.noise

@@ -1,4 +1,4 @@
-"""`hushmq ledger`: what a timeline of releases lets anyone infer."""
+"""`hushmq ledger`: what a timeline of releases lets anyone infer, and what a calibrator's ledger holds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker.problem import Problem
+from calibrator import ledger_cli
 from hushmq.answer import Line, answer
 from hushmq.arguments import add_adversary, add_json, blaming
 from hushmq.fields import Fields, read_object
@@ -36,7 +37,8 @@ class History(NamedTuple):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="price")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="price|show|verify|export")
+    ledger_cli.configure(actions)
     pricing = actions.add_parser("price", help="the loss of a timeline and where it is reached", epilog=NOTES)
     pricing.add_argument(
         "timeline", type=Path, metavar="TIMELINE.json", help="the timeline, as described below"
@@ -46,6 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.action != "price":
+        return ledger_cli.run(args)
     history = read_history(args.timeline)
     with blaming(str(args.timeline)):
         found = price(history.entries, history.theta, args.adversary, span=(1, history.ticks))

@@ -17,16 +17,6 @@ THETA = Box(0.2, 0.3, 0.25, 0.35)
 NOISES = (Noise(0.3, 0.25), Noise(0.2, 0.2), Noise(0.1, 0.4))
 
 
-class Following(Account):
-    """An account that follows a list instead of a database."""
-
-    def take(self, debit: Debit) -> None:
-        from unittest.mock import patch
-
-        with patch("calibrator.account.debits_after", return_value=[(self.entries + 1, debit)]):
-            self.follow(None, "motion")  # type: ignore[arg-type]  # the database is not asked
-
-
 DEBITS = st.builds(
     lambda first, length, tilt, noise: Debit(first, first + length, tilt, noise),
     st.integers(0, 40),
@@ -48,12 +38,12 @@ def test_incremental_price_is_the_price_of_the_entries(debits: list[Debit], adve
     Never below it, and above by rounding only. A dry run says what the next entry will make it, and changes nothing.
     """
     stream = stream_policy(adversary=adversary)
-    account = Following(THETA, stream.adversary)
+    account = Account(THETA, stream.adversary)
     for count, debit in enumerate(debits, start=1):
         before = account.price()
         promised = account.price_with(debit)
         assert account.price() == before
-        account.take(debit)
+        account.charge(account.entries + 1, debit)
         whole = price_public(debits[:count], THETA, stream)
         assert whole.epsilon * (1 - 1e-12) <= account.price().epsilon <= whole.epsilon * (1 + 1e-9) + 1e-12
         assert promised.epsilon == pytest.approx(account.price().epsilon, rel=1e-12)
@@ -61,9 +51,9 @@ def test_incremental_price_is_the_price_of_the_entries(debits: list[Debit], adve
 
 def test_tumbling_windows_stay_one_piece() -> None:
     """A long history of equal windows takes the memory of one."""
-    account = Following(THETA, "prior")
+    account = Account(THETA, "prior")
     for number in range(200):
-        account.take(Debit(number * 10, number * 10 + 9, 1000, NOISES[0]))
+        account.charge(number + 1, Debit(number * 10, number * 10 + 9, 1000, NOISES[0]))
     assert len(account._pieces) == 1
     assert account.entries == 200
 
@@ -71,9 +61,9 @@ def test_tumbling_windows_stay_one_piece() -> None:
 def test_pieces_are_those_of_the_timeline() -> None:
     """Overlaps cut pieces exactly where the timeline of the entries has its steps."""
     debits = [Debit(0, 9, 100, NOISES[0]), Debit(5, 14, 200, NOISES[1]), Debit(20, 21, 50, NOISES[0])]
-    account = Following(THETA, "prior")
+    account = Account(THETA, "prior")
     for debit in debits:
-        account.take(debit)
+        account.charge(account.entries + 1, debit)
     expected = [(entry.first, entry.last) for entry in public_timeline(debits)]
     assert [(piece.first, piece.last) for piece in account._pieces] == expected
 

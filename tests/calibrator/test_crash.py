@@ -116,7 +116,7 @@ def check(folder: Path, entries: list[Any], results: dict[tuple[int, str], bytes
     assert len(windows) == len(set(windows)), "a window was charged twice"
     before = "0" * 64
     for row in entries:
-        assert row.digest == digest(before, row._mapping)
+        assert row.digest == digest(before, row._asdict())
         before = row.digest
 
 

@@ -1,0 +1,209 @@
+"""`hushmq ledger show|verify|export`: what was promised, what was spent, what is left.
+
+The actions describe themselves without the calibrator's dependencies; those are needed to run one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from broker.problem import Problem
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from calibrator.books import Book
+
+ACTIONS = {
+    "show": "who spent what, when, on which assumption, and what is left",
+    "verify": "recompute everything from the entries; exit code 1 if anything is wrong",
+    "export": "all entries, as CSV or JSON lines",
+}
+EXAMPLES = """examples:
+  hushmq ledger show --config calibrator.toml
+  hushmq ledger show --database sqlite:////var/lib/hushmq/ledger.db --stream motion --json
+  hushmq ledger verify --config calibrator.toml
+  hushmq ledger export --config calibrator.toml --format csv > ledger.csv"""
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 60
+
+
+def configure(actions: Any) -> None:
+    """Add the actions to the parsers of `hushmq ledger`."""
+    for name, help_ in ACTIONS.items():
+        action = actions.add_parser(
+            name, help=help_, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        where = action.add_mutually_exclusive_group(required=True)
+        where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
+        where.add_argument("--database", metavar="URL", help="the database itself")
+        action.add_argument("--stream", help="this stream only")
+        if name == "export":
+            action.add_argument("--format", choices=("csv", "jsonl"), default="csv", help="default: csv")
+        else:
+            action.add_argument("--json", action="store_true", help="as one JSON object")
+        if name == "show":
+            action.add_argument(
+                "--last", type=int, default=10, metavar="N", help="entries shown; default: 10"
+            )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the chosen action on a database that is only read."""
+    try:
+        with _opened(args) as (db, mark_path):
+            if args.action == "show":
+                return _show(db, args)
+            if args.action == "verify":
+                return _verify(db, args, mark_path)
+            return _export(db, args)
+    except ModuleNotFoundError as error:
+        raise Problem(
+            f"'hushmq ledger {args.action}' needs {error.name}, which is not installed: "
+            "pip install 'hushmq[calibrator]'"
+        ) from None
+
+
+@contextmanager
+def _opened(args: argparse.Namespace) -> Iterator[tuple[Connection, Path | None]]:
+    from calibrator.config import load  # noqa: PLC0415  # the parser alone needs none of it
+    from calibrator.store import open_to_read  # noqa: PLC0415  # as above
+
+    config = load(args.config) if args.config is not None else None
+    engine = open_to_read(config.database if config else args.database)
+    try:
+        with engine.connect() as db:
+            yield db, config.mark_path if config else None
+    finally:
+        engine.dispose()
+
+
+def _show(db: Connection, args: argparse.Namespace) -> int:
+    from calibrator.books import read_book, streams  # noqa: PLC0415  # as above
+
+    if args.last < 0:
+        raise Problem(f"--last: {args.last} is below 0: give how many entries to show")
+    books = [read_book(db, stream) for stream in streams(db, args.stream)]
+    if args.json:
+        print(json.dumps({book.stream: _summary(book) for book in books}, allow_nan=False))
+        return 0
+    if not books:
+        print("the ledger is empty, and no policy has been followed yet")
+    for book in books:
+        _print_book(book, args.last)
+    return 0
+
+
+def _summary(book: Book) -> dict[str, Any]:
+    budgets = book.policy.epsilon if book.policy else None
+    accounts = {
+        name: {"budget": budget, "loss": loss, "left": None if budget is None else budget - loss}
+        for name, budget, loss in (
+            ("operator", budgets.operator if budgets else None, book.operator),
+            ("public", budgets.public if budgets else None, book.public),
+        )
+    }
+    return {
+        **accounts,
+        "adversary": book.policy.adversary if book.policy else None,
+        "theta": None
+        if book.theta is None
+        else {"q": [book.theta.q_low, book.theta.q_high], "r": [book.theta.r_low, book.theta.r_high]},
+        "late_ticks": book.late,
+        "entries": [dict(row._mapping) for row in book.entries],
+        "history": [{"entry": point.entry, "at": point.at, "loss": point.loss} for point in book.history],
+    }
+
+
+def _print_book(book: Book, last: int) -> None:
+    from rich.console import Console  # noqa: PLC0415  # as above
+    from rich.table import Table  # noqa: PLC0415  # as above
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(f"[bold]{book.stream}[/bold]", highlight=False)
+    if book.policy is None or book.theta is None:
+        console.print(f"no policy speaks of it; {len(book.entries)} entries")
+    else:
+        accounts = Table("audience", "budget ε", "loss", "left", box=None, padding=(0, 2))
+        for name, budget, loss in (
+            ("operator", book.policy.epsilon.operator, book.operator),
+            ("public", book.policy.epsilon.public, book.public),
+        ):
+            over = "" if loss <= budget else "[bold red]"
+            accounts.add_row(name, f"{budget:g}", f"{over}{loss:.4f}", f"{over}{budget - loss:.4f}")
+        console.print(accounts)
+        theta = book.theta
+        console.print(
+            f"assuming a chain with P(0→1) in [{theta.q_low:.4g}, {theta.q_high:.4g}], "
+            f"P(1→0) in [{theta.r_low:.4g}, {theta.r_high:.4g}], {book.policy.adversary} adversary; "
+            f"{len(book.entries)} entries, {book.late} ticks came late",
+            highlight=False,
+        )
+        if book.history:
+            console.print(f"public loss  {_plot(book)}", highlight=False)
+    if last and book.entries:
+        table = Table("entry", "when", "window", "scope", "ticks", "tilt", "why", box=None, padding=(0, 2))
+        for row in book.entries[-last:]:
+            table.add_row(
+                str(row.id),
+                row.at,
+                row.window,
+                row.scope,
+                f"{row.first}…{row.last}",
+                f"{row.tilt / 1e9:.6f}",
+                row.why,
+            )
+        console.print(table)
+
+
+def _plot(book: Book) -> str:
+    """The public loss over the entries, a column each or several together, from 0 to the budget."""
+    losses = [point.loss for point in book.history]
+    columns = min(WIDTH, len(losses))
+    top = max(book.policy.epsilon.public if book.policy else 0.0, *losses)
+    ends = [(number + 1) * len(losses) // columns - 1 for number in range(columns)]
+    bars = "".join(BARS[min(len(BARS) - 1, int(losses[end] / top * len(BARS)))] for end in ends)
+    return f"{bars}  0 to {top:g}, {book.history[0].at} to {book.history[-1].at}"
+
+
+def _verify(db: Connection, args: argparse.Namespace, mark_path: Path | None) -> int:
+    from calibrator.books import streams, verify  # noqa: PLC0415  # as above
+
+    checks = [check for stream in streams(db, args.stream) for check in verify(db, stream, mark_path)]
+    right = all(check.passed for check in checks)
+    if args.json:
+        told = [
+            {"stream": one.stream, "check": one.name, "passed": one.passed, "detail": one.detail}
+            for one in checks
+        ]
+        print(json.dumps({"right": right, "checks": told}))
+        return 0 if right else 1
+    for one in checks:
+        print(f"{'right' if one.passed else 'WRONG'}  {one.stream}: {one.name}: {one.detail}")
+    print("the ledger is right" if right else "the ledger is WRONG")
+    return 0 if right else 1
+
+
+def _export(db: Connection, args: argparse.Namespace) -> int:
+    from sqlalchemy import select  # noqa: PLC0415  # as above
+
+    from calibrator.books import streams  # noqa: PLC0415  # as above
+    from calibrator.store import ledger  # noqa: PLC0415  # as above
+
+    wanted = streams(db, args.stream)
+    rows = db.execute(select(ledger).where(ledger.c.stream.in_(wanted)).order_by(ledger.c.id))
+    if args.format == "jsonl":
+        for row in rows:
+            print(json.dumps(dict(row._mapping), allow_nan=False))
+        return 0
+    writer = csv.writer(sys.stdout)
+    writer.writerow([column.name for column in ledger.columns])
+    writer.writerows(tuple(row) for row in rows)
+    return 0
