@@ -17,6 +17,7 @@ from broker.messages import Level
 from broker.problem import Problem
 from broker.process import write_private
 from broker.site import ROLES, Role
+from broker.topics import COHORT
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:_-]{1,253}$")]
@@ -72,6 +73,10 @@ class Description(_Section):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"{name} is named twice; every identity has a name of its own")
+        if COHORT in self.devices:
+            raise ValueError(
+                f"devices: none may be called {COHORT!r}: it could publish the cohort's releases"
+            )
         if self.tls == "none" and not all(map(_loopback, (self.listen, *(node.host for node in self.nodes)))):
             raise ValueError(
                 'tls = "none" sends passwords in clear: it is allowed with listen = "127.0.0.1" only'

@@ -88,6 +88,7 @@ class MosquittoServer(BrokerProcess):
     """Mosquitto as a child process, keeping everything in its folder."""
 
     ready = " running"
+    reloaded = "Reloading config"
 
     def command(self) -> list[str]:
         write_private(self.folder / "passwords", password_file(self.site))

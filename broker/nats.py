@@ -129,6 +129,7 @@ class NatsServer(BrokerProcess):
     """nats-server as a child process, keeping everything in its folder."""
 
     ready = "Server is ready"
+    reloaded = "Reloaded server configuration"
 
     def command(self) -> list[str]:
         file = self.folder / "nats.conf"

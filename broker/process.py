@@ -68,6 +68,8 @@ class BrokerProcess(ABC):
 
     ready: ClassVar[str]
     """Words in the log that say it is up."""
+    reloaded: ClassVar[str]
+    """Words in the log that say it has read its configuration again."""
 
     def __init__(
         self,
@@ -196,9 +198,16 @@ class BrokerProcess(ABC):
     def reload(self, site: Site) -> None:
         """Take over another description while running: who is no longer in it loses the connection."""
         self.site = site
-        self.command()
-        if self._child is not None and self.pid is not None:
-            self._child.send_signal(signal.SIGHUP)
+        command = self.command()
+        if self._child is None or self.pid is None:
+            return
+        before = self._said().count(self.reloaded)
+        self._child.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10.0
+        while self._said().count(self.reloaded) == before:
+            if time.monotonic() > deadline or self.pid is None:
+                raise Problem(f"{Path(command[0]).name} did not take over the site: {self.last_words()}")
+            time.sleep(0.01)
 
     def endpoint(self, name: str) -> Endpoint:
         """How the identity of that name connects."""

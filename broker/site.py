@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from broker.problem import Problem
-from broker.topics import ROOT, Topics, level, shard
+from broker.topics import COHORT, ROOT, Topics, level, shard
 
 Role = Literal["ops", "calibrator", "device", "subscriber"]
 ROLES: tuple[Role, ...] = ("ops", "calibrator", "device", "subscriber")
@@ -26,6 +26,8 @@ class Identity:
 
     def __post_init__(self) -> None:
         level(self.name)
+        if self.role == "device" and self.name == COHORT:
+            raise Problem(f"site: no device may be called {COHORT!r}: it could publish the cohort's releases")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,11 @@ def rights(cohort: str, identity: Identity) -> Rights:
             )
         case "device":
             return Rights(
-                publish=(f"{below}/z/{shard(name)}/{name}/#", topics.status(name)),
+                publish=(
+                    f"{below}/z/{shard(name)}/{name}/#",
+                    topics.status(name),
+                    f"{below}/release/+/+/{name}",
+                ),
                 subscribe=(topics.policy, f"{below}/noise/+", f"{below}/noise/+/{name}", topics.seen(name)),
             )
         case "subscriber":

@@ -14,6 +14,8 @@ from typing import Literal
 LEVEL = re.compile(r"[a-z0-9_-]{1,64}")
 ROOT = "hush/1"
 SHARDS = 16
+COHORT = "cohort"
+"""The scope of a release about the whole cohort. No device may be called so: devices write releases of their name."""
 
 Kind = Literal["policy", "noise", "z", "seen", "status", "release", "ledger"]
 

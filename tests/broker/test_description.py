@@ -51,6 +51,7 @@ def test_what_is_written_is_read(tmp_path: Path, description: Description) -> No
         ({"colour": "red"}, "colour: Extra inputs"),
         ({"devices": ["a", "a"]}, "a is named twice"),
         ({"devices": ["ops"]}, "ops is named twice"),
+        ({"devices": ["cohort"]}, "none may be called 'cohort'"),
         ({"devices": ["a/b"]}, r"devices\.0: String should match"),
         ({"tls": "none"}, "sends passwords in clear"),
         ({"tls": "none", "listen": "127.0.0.1", "nodes": NODES}, "sends passwords in clear"),

@@ -42,7 +42,8 @@ class Generated(BrokerProcess):
     def __init__(self, kind: Kind, folder: SiteFolder, out: Path) -> None:
         self.kind: Kind = kind
         self.site_folder = folder
-        self.ready = "Server is ready" if kind == "nats" else " running"  # type: ignore[misc]  # one class for both
+        like = broker.nats.NatsServer if kind == "nats" else broker.mosquitto.MosquittoServer
+        self.ready, self.reloaded = like.ready, like.reloaded  # type: ignore[misc]  # one class for both
         description = folder.description
         super().__init__(folder.site(), out, host="127.0.0.1", port=description.port, tls=folder.server_tls())
 

@@ -13,7 +13,11 @@ def test_a_device_has_its_own_topics_only() -> None:
     """The rights of a device name that device wherever the topic does."""
     name = "wearable-1"
     granted = rights("home", Identity("device", name, "x"))
-    assert granted.publish == (f"hush/1/home/z/{shard(name)}/{name}/#", Topics("home").status(name))
+    assert granted.publish == (
+        f"hush/1/home/z/{shard(name)}/{name}/#",
+        Topics("home").status(name),
+        f"hush/1/home/release/+/+/{name}",
+    )
     assert granted.subscribe == (
         "hush/1/home/policy",
         "hush/1/home/noise/+",
@@ -31,6 +35,8 @@ def test_a_name_is_a_topic_level() -> None:
         Site("home", (Identity("ops", "a", "x"), Identity("device", "a", "y")))
     with pytest.raises(ValueError, match="no topic level"):
         Site("home/+", ())
+    with pytest.raises(Problem, match="no device may be called 'cohort'"):
+        Identity("device", "cohort", "x")
 
 
 def test_an_unknown_name_is_told_with_the_known_ones() -> None:
