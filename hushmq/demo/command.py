@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.live import Live
-from sqlalchemy import select
 
 from broker.connection import Offline
 from broker.endpoint import Endpoint
@@ -26,8 +25,7 @@ from broker.log import logger
 from broker.nats import NatsServer
 from broker.problem import Problem
 from broker.topics import Topics
-from calibrator import store
-from calibrator.ingest import counted_ticks
+from hushmq.demo import books
 from hushmq.demo.audience import Auditor, Reader, push_policy
 from hushmq.demo.plan import (
     CALIBRATOR,
@@ -36,13 +34,12 @@ from hushmq.demo.plan import (
     STREAM,
     Address,
     Plan,
-    database,
     make_plan,
     write_agent,
     write_calibrator,
 )
 from hushmq.demo.stage import Stage
-from hushmq.demo.verdict import Books, Check, judge, turned
+from hushmq.demo.verdict import Check, judge, turned
 from hushmq.demo.view import WIDTH, Moment, render
 
 PASSWORD_VARIABLE = "HUSHMQ_BROKER_PASSWORD"  # noqa: S105  # the name of a variable, not a password
@@ -258,8 +255,9 @@ def _watch(
             time.sleep(0.25)
         show("draining")
         _drain(stage, plan, auditor)
-        books = _books(folder)
-        checks = judge(plan, auditor.record, books, reader, own_broker=venue.server is None)
+        checks = judge(
+            plan, auditor.record, books.read(plan, folder), reader, own_broker=venue.server is None
+        )
         last = moment()
         show(checks=checks)
     if not live:
@@ -290,15 +288,6 @@ def _drain(stage: Stage, plan: Plan, auditor: Auditor) -> None:
             break
         time.sleep(0.02)
     stage.stop(patience=3.0)
-
-
-def _books(folder: Path) -> Books:
-    engine = store.open_store(store.sqlite_url(database(folder)))
-    with engine.begin() as db:
-        counted = {device: count for (device, stream), count in counted_ticks(db).items() if stream == STREAM}
-        entries = frozenset(row.id for row in db.execute(select(store.ledger.c.id)))
-    engine.dispose()
-    return Books(counted, entries)
 
 
 def _clear_retained(auditor: Auditor) -> None:

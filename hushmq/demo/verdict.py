@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.messages import NoiseSetting
 from hushmq.demo.audience import Reader, Record
+from hushmq.demo.books import Books
 from hushmq.demo.plan import STREAM, Plan
 
 SIGMAS = 6.0
@@ -23,20 +23,10 @@ class Check:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
-    """What the calibrator's database says after everything has stopped."""
-
-    counted: Mapping[str, int]
-    """Ticks counted, by device."""
-    entries: frozenset[int]
-    """Numbers of the ledger entries."""
-
-
 def judge(plan: Plan, record: Record, books: Books, reader: Reader, *, own_broker: bool) -> list[Check]:
     """All checks, in the order in which a sample goes round."""
     return [
-        _accounted(plan, record, books),
+        _accounted(plan, books),
         _sanitized(record),
         _tightened(plan, record),
         _released(record, books, reader),
@@ -50,22 +40,19 @@ def turned(plan: Plan, record: Record, reader: Reader) -> bool:
     return _tightened(plan, record).passed and bool(record.releases) and reader.releases > 0
 
 
-def _accounted(plan: Plan, record: Record, books: Books) -> Check:
-    """Whether sampled = counted + buffered + dropped, for every device."""
-    wrong, total = [], 0
+def _accounted(plan: Plan, books: Books) -> Check:
+    """Whether sampled = counted + waiting + dropped, for every device."""
+    wrong = []
     for wearable in plan.wearables:
-        status = record.statuses.get(wearable.name)
-        stream = status.streams.get(STREAM) if status else None
-        if stream is None:
-            wrong.append(f"{wearable.name} never reported")
-            continue
-        counted = books.counted.get(wearable.name, 0)
-        total += stream.sampled
-        if stream.sampled != counted + stream.buffered + stream.dropped or not counted:
+        book = books.devices.get(wearable.name)
+        if book is None:
+            wrong.append(f"{wearable.name} has no outbox")
+        elif not book.balanced:
             wrong.append(
-                f"{wearable.name}: {stream.sampled} sampled, {counted} counted, {stream.buffered} buffered, "
-                f"{stream.dropped} dropped"
+                f"{wearable.name}: {book.sampled} sampled, {book.counted} counted, {book.waiting} waiting, "
+                f"{book.dropped} dropped"
             )
+    total = sum(book.sampled for book in books.devices.values())
     return Check("every tick accounted for", not wrong, "; ".join(wrong) or f"{total:,} ticks, none missing")
 
 
