@@ -1,108 +1,459 @@
-"""Θ from charged statistics: moments per device, and a region that covers each device's own chain.
+"""Θ from charged statistics: each device's chain, the spread of the cohort, and regions that cover the individual.
 
-With s = 1−ρ0−ρ1 and λ = 1−q−r, a sanitized state has mean ρ0 + s·π1 and lag-1 autocovariance s²·π0·π1·λ
-(docs/theory.md, estimation). Both are linear in what is counted, so noise versions are pooled by weighted least
-squares. A cohort is not one chain: the region is a prediction interval for one more device, so that the spread
-between devices is covered along with the sampling error and the noise on the statistics.
+The model is hierarchical. A chain is described by a = logit π1 and b = logit((q+r)/2); a device's own is
+a_i ~ N(μ_a, T_a), b_i ~ N(μ_b, T_b). Its statistics have the mean and the covariance of calibrator/moments.py, plus the
+noise that was charged for. Every noise version is a row of its own; a device's rows share its chain.
+
+Fisher scoring gives each device's information; μ and T follow from the marginal likelihood, in which a device that
+knows little about b is integrated over b exactly. T is not taken at its likeliest value but at the upper end of its
+confidence interval: a spread that is not seen yet is covered. A device's evidence and the cohort's are then
+weighed by their precision, so a device with much evidence stands for itself and one with little is like the others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pufferfish.binary import Box, Noise
+from calibrator.moments import STATISTICS, Floats, band_powers, covariance, mean
+from calibrator.quantiles import chi_square_quantile, rectangle_quantiles, student_quantiles
+from calibrator.statistics import WIDTHS
+from pufferfish.binary import Box
 
 FEWEST_DEVICES = 3
+"""Two devices say nothing about the spread of a cohort."""
+CONFIDENCE = 0.95
+SPREAD_CONFIDENCE = 0.8
+"""One-sided, for the spread T between devices."""
+WIDE = 0.1
+"""The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""
+LOWEST, HIGHEST = np.array([-5.0, -7.5]), np.array([5.0, 2.0])
+"""Where a and b may lie: π1 within 0.7% … 99.3%, λ within −0.76 … 0.9989."""
+DEVIATIONS = np.geomspace(2.0, 0.004, 10)
+"""Standard deviations between devices that are tried first, in logits."""
+NODES, _weights = np.polynomial.hermite_e.hermegauss(19)
+LOG_WEIGHTS = np.log(_weights / _weights.sum())
+_WIDTH = np.array(WIDTHS, dtype=float)
 
 
 @dataclass(frozen=True, slots=True)
-class Statistic:
-    """Charged statistics of one device under one noise setting, summed over windows."""
+class Evidence:
+    """Charged statistics, one row per device and noise version, as arrays.
 
-    noise: Noise
-    ticks: int
-    ones: int
-    pairs: int
-    changes: int
+    `variance` is that of the noise on `ones`, summed over windows; on a band it is that times the band's width².
+    """
+
+    devices: tuple[str, ...]
+    device: NDArray[np.int64]
+    rho0: Floats
+    rho1: Floats
+    ticks: Floats
+    ones: Floats
+    starts: Floats
+    changes: Floats
+    variance: Floats
+
+    def together(self) -> Evidence:
+        """The same evidence as if one device had sent all of it: one row per noise setting."""
+        _, rows = np.unique(np.stack([self.rho0, self.rho1]), axis=1, return_inverse=True)
+        rows = rows.reshape(-1)
+        size = int(rows.max(initial=-1)) + 1
+
+        def summed(values: Floats) -> Floats:
+            total = np.zeros((size, *values.shape[1:]))
+            np.add.at(total, rows, values)
+            return total
+
+        def one_of(values: Floats) -> Floats:
+            kept = np.zeros(size)
+            kept[rows] = values
+            return kept
+
+        return Evidence(
+            ("all",),
+            np.zeros(size, dtype=np.int64),
+            one_of(self.rho0),
+            one_of(self.rho1),
+            *(summed(values) for values in (self.ticks, self.ones, self.starts, self.changes, self.variance)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
-    """Estimates of one device's chain. They may lie outside (0, 1): they carry noise."""
+class Fit:
+    """The cohort and each of its devices, in (a, b)."""
 
-    q: float
-    r: float
+    devices: tuple[str, ...]
+    centre: Floats
+    spread: Floats
+    """T_a and T_b, at the upper ends of their intervals."""
+    centre_variance: Floats
+    chains: Floats
+    covariances: Floats
+    leaning: Floats
+    """How much of each device's a and b is the cohort's: 1 with no evidence of its own, 0 with plenty."""
 
 
-def moments(statistics: Iterable[Statistic]) -> Moments | None:
-    """Least-squares estimates over noise settings, or None where the statistics do not determine them."""
-    statistics = [one for one in statistics if one.ticks > 0 and one.pairs > 0]
-    spread = [1 - one.noise.rho0 - one.noise.rho1 for one in statistics]
-    weight = sum(s * s * one.ticks for s, one in zip(spread, statistics, strict=True))
+def chain(x: Floats) -> tuple[Floats, Floats]:
+    """π1 and λ of (a, b)."""
+    return 1 / (1 + np.exp(-x[..., 0])), 1 - 2 / (1 + np.exp(-x[..., 1]))
+
+
+def fit(evidence: Evidence) -> Fit | None:
+    """Fit the hierarchy; None where there are too few devices or no ticks."""
+    m = len(evidence.devices)
+    together = pooled(evidence)
+    if m < FEWEST_DEVICES or together is None:
+        return None
+    statistics = Observed.of(evidence)
+    centre, spread = together[0], np.array([0.3, 0.5])
+    x = np.repeat(centre[None, :], m, axis=0)
+    for _ in range(5):
+        devices = statistics.at(x)
+        centre, spread = _hierarchy(devices, centre, spread)
+        pull = devices.information + np.diag(1 / spread)
+        step = np.linalg.solve(pull, (devices.score + (centre - x) / spread)[..., None])[..., 0]
+        x = np.clip(x + np.clip(step, -1.0, 1.0), LOWEST, HIGHEST)
+    return _concluded(evidence.devices, statistics.at(x), centre, spread)
+
+
+def pooled(evidence: Evidence) -> tuple[Floats, Floats] | None:
+    """The (a, b) that fits best if all devices had the same chain, and its covariance; None without ticks."""
+    evidence = evidence.together()
+    x = _starting_point(evidence)
+    if x is None:
+        return None
+    statistics = Observed.of(evidence)
+    for _ in range(12):
+        here = statistics.at(x[None, :])
+        step = np.linalg.solve(here.information[0], here.score[0])
+        x = np.clip(x + np.clip(step, -1.0, 1.0), LOWEST, HIGHEST)
+        if np.abs(step).max() < 1e-4:
+            break
+    return x, np.linalg.inv(here.information[0])
+
+
+def _starting_point(evidence: Evidence) -> Floats | None:
+    """A first chain for all: π1 from the ones, λ by least squares on a grid."""
+    s = 1 - evidence.rho0 - evidence.rho1
+    weight = float((s * s * evidence.ticks).sum())
     if weight <= 0:
         return None
-    # π1 minimises Σ (ones − ticks·(ρ0 + s·π1))² / ticks
-    ones = sum(s * (one.ones - one.ticks * one.noise.rho0) for s, one in zip(spread, statistics, strict=True))
-    pi1 = ones / weight
-    variance = pi1 * (1 - pi1)
-    if variance <= 0:
-        return None
-    # changes/pairs has mean 2(μ(1−μ) − s²·π0·π1·λ); λ minimises the squared error with weights pairs
-    top = bottom = 0.0
-    for s, one in zip(spread, statistics, strict=True):
-        mean = one.noise.rho0 + s * pi1
-        covariance = mean * (1 - mean) - one.changes / (2 * one.pairs)
-        top += one.pairs * s * s * covariance
-        bottom += one.pairs * s**4 * variance
-    step = 1 - top / bottom
-    return Moments(q=step * pi1, r=step * (1 - pi1))
+    pi1 = float((s * (evidence.ones - evidence.ticks * evidence.rho0)).sum()) / weight
+    pi1 = min(0.95, max(0.05, pi1))
+    b = np.linspace(-6.0, 1.0, 57)
+    power, _ = band_powers(1 - 2 / (1 + np.exp(-b)))
+    mu = evidence.rho0 + s * pi1
+    # a share of changes has mean 2(μ(1−μ) − s²·π0·π1·Λ)
+    height = (mu * (1 - mu))[:, None] - evidence.changes / _WIDTH / np.maximum(evidence.starts, 1) / 2
+    strength = (s * s * pi1 * (1 - pi1))[:, None]
+    square = (evidence.starts * strength**2).sum(axis=0) * _WIDTH
+    product = (evidence.starts * strength * height).sum(axis=0) * _WIDTH
+    return np.array([math.log(pi1 / (1 - pi1)), b[np.argmin(power**2 @ square - 2 * power @ product)]])
 
 
-def region(devices: Sequence[Moments], *, confidence: float = 0.95) -> Box | None:
-    """A box that holds the (q, r) of a device of this cohort with the given confidence.
+@dataclass(frozen=True, slots=True)
+class _Devices:
+    """Each device's likelihood near its x = (a, b): quadratic, and in b also as it really is.
 
-    Prediction interval mean ± t·sd·√(1+1/m) per parameter, the error shared between the two (Bonferroni). The
-    standard deviation is that of noisy estimates, so the box errs on the wide side. None with too few devices,
-    or where an interval lies outside (0, 1) altogether.
+    With Λ(b) the bands' mean powers of λ and a fixed, −2·log L = 2·linear·Λ + Λ·square·Λ, and the score of a is
+    tilt + lean·Λ.
     """
-    m = len(devices)
-    if m < FEWEST_DEVICES:
-        return None
-    estimates = np.array([(one.q, one.r) for one in devices])
-    quantile = student_quantile(1 - (1 - confidence) / 4, m - 1)
-    half = quantile * estimates.std(axis=0, ddof=1) * math.sqrt(1 + 1 / m)
-    low = np.clip(estimates.mean(axis=0) - half, TINY, 1 - TINY)
-    high = np.clip(estimates.mean(axis=0) + half, TINY, 1 - TINY)
-    if (low >= high).any():
-        return None
+
+    x: Floats
+    information: Floats
+    score: Floats
+    linear: Floats
+    square: Floats
+    tilt: Floats
+    lean: Floats
+
+    def only(self, chosen: NDArray[np.bool_]) -> _Devices:
+        return _Devices(*(getattr(self, name)[chosen] for name in _Devices.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was observed: shares of ones and of changes, what they are shares of, and their charged variance."""
+
+    evidence: Evidence
+    shares: Floats
+    roots: Floats
+    charged: Floats
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Observed:
+        counts = np.concatenate([evidence.ticks[:, None], evidence.starts], axis=1)
+        known = counts > 0
+        counts = np.where(known, counts, 1.0)
+        shares = np.concatenate([evidence.ones[:, None], evidence.changes / _WIDTH], axis=1) / counts
+        # What was not counted has no say: its variance is beyond all others.
+        charged = np.where(known, evidence.variance[:, None] / counts**2, 1e12)
+        return cls(evidence, shares, np.sqrt(counts), charged)
+
+    def at(self, x: Floats) -> _Devices:
+        """Weigh the statistics by their covariance at x, and sum each device's rows."""
+        one = self.evidence
+        pi1, lam = (values[one.device] for values in chain(x))
+        expected, slopes = mean(pi1, lam, one.rho0, one.rho1)
+        # by a: dπ1/da = π1(1−π1); by b: dλ/db = −(1−λ)(1+λ)/2
+        slopes = slopes * np.stack([pi1 * (1 - pi1), -(1 - lam) * (1 + lam) / 2], axis=-1)[:, None, :]
+        variance = covariance(pi1, lam, one.rho0, one.rho1) / (
+            self.roots[:, :, None] * self.roots[:, None, :]
+        )
+        diagonal = np.arange(STATISTICS)
+        variance[:, diagonal, diagonal] += self.charged
+        weights = np.linalg.inv(variance)
+        weighted = weights @ slopes
+        residual = self.shares - expected
+        # The residual at another b is `rest` + strength·Λ(b).
+        strength = (2 * ((1 - one.rho0 - one.rho1) ** 2) * pi1 * (1 - pi1))[:, None]
+        rest = residual.copy()
+        rest[:, 1:] -= strength * band_powers(lam)[0]
+        return _Devices(
+            x,
+            self._summed(np.swapaxes(weighted, 1, 2) @ slopes),
+            self._summed((residual[:, None, :] @ weighted)[:, 0]),
+            self._summed(strength * (rest[:, None, :] @ weights)[:, 0, 1:]),
+            self._summed(strength[..., None] ** 2 * weights[:, 1:, 1:]),
+            self._summed((rest * weighted[..., 0]).sum(axis=1)),
+            self._summed(strength * weighted[:, 1:, 0]),
+        )
+
+    def _summed(self, rows: Floats) -> Floats:
+        if len(rows) == len(self.evidence.devices):
+            return rows  # one row each, in order
+        total = np.zeros((len(self.evidence.devices), *rows.shape[1:]))
+        np.add.at(total, self.evidence.device, rows)
+        return total
+
+
+_Evaluate = Callable[[float, float], tuple[Floats, Floats, Floats]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Likelihood:
+    """Of one coordinate: (μ, T) → each device's log marginal likelihood, posterior mean and posterior variance.
+
+    `variances` are those of the devices' own estimates.
+    """
+
+    evaluate: _Evaluate
+    variances: Floats
+
+    def __call__(self, mu: float, T: float) -> tuple[Floats, Floats, Floats]:
+        return self.evaluate(mu, T)
+
+
+def _hierarchy(devices: _Devices, centre: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """A few steps of μ and T towards the maximum of the marginal likelihood."""
+    centre, spread = centre.copy(), spread.copy()
+    for coordinate in (0, 1):
+        likelihood = _marginal(devices, coordinate, centre, spread)
+        for _ in range(2):
+            mu, T = centre[coordinate], spread[coordinate]
+            _, means, variances = likelihood(mu, T)
+            mu = _centred(mu, T, means, variances)
+            centre[coordinate] = mu
+            spread[coordinate] = max(1e-4, float((variances + (means - mu) ** 2).mean()))
+    return centre, spread
+
+
+def _centred(mu: float, T: float, means: Floats, variances: Floats) -> float:
+    """One Newton step of μ: the score is Σ(E x_i − μ)/T, its slope −Σ(1/T − Var x_i/T²)."""
+    slope = float((1 / T - variances / T**2).sum())
+    step = float((means - mu).sum()) / T / max(slope, 1e-9)
+    return mu + min(1.0, max(-1.0, step))
+
+
+def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats) -> _Likelihood:
+    """The likelihood of one coordinate, the other profiled out with the cohort's N(μ, T) as its prior."""
+    other = 1 - coordinate
+    x, cross = devices.x, devices.information[:, 0, 1]
+    held = devices.information[:, other, other] + 1 / spread[other]
+    pull = (centre[other] - x[:, other]) / spread[other]
+    V = 1 / np.maximum(devices.information[:, coordinate, coordinate] - cross**2 / held, 1e-12)
+    z = x[:, coordinate] + V * (
+        devices.score[:, coordinate] - cross / held * (devices.score[:, other] + pull)
+    )
+
+    def normal(mu: float, T: float) -> tuple[Floats, Floats, Floats]:
+        total = V + T
+        return -0.5 * (np.log(total) + (z - mu) ** 2 / total), (V * mu + T * z) / total, V * T / total
+
+    wide = V > WIDE
+    if coordinate == 0 or not wide.any():
+        return _Likelihood(normal, V)
+    far = devices.only(wide)
+    square = far.square.reshape(len(far.x), -1)
+    tilt, held_far = (far.tilt + pull[wide])[:, None], held[wide][:, None]
+
+    def integrated(mu: float, T: float) -> tuple[Floats, Floats, Floats]:
+        nodes = np.clip(mu + math.sqrt(T) * NODES, LOWEST[1], HIGHEST[1])
+        power, _ = band_powers(1 - 2 / (1 + np.exp(-nodes)))
+        pairs = (power[:, :, None] * power[:, None, :]).reshape(len(nodes), -1)
+        deviance = 2 * far.linear @ power.T + square @ pairs.T - (tilt + far.lean @ power.T) ** 2 / held_far
+        log = LOG_WEIGHTS - 0.5 * deviance
+        top = log.max(axis=1, keepdims=True)
+        weights = np.exp(log - top)
+        total = weights.sum(axis=1)
+        value, means, variances = normal(mu, T)
+        value[wide] = top[:, 0] + np.log(total)
+        means[wide] = weights @ nodes / total
+        variances[wide] = np.maximum(weights @ nodes**2 / total - means[wide] ** 2, 1e-12)
+        return value, means, variances
+
+    return _Likelihood(integrated, V)
+
+
+def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread: Floats) -> Fit:
+    """μ, T at the upper end of its interval, and each device's posterior under them."""
+    m = len(names)
+    centre, upper, known = centre.copy(), spread.copy(), np.zeros(2)
+    means, variances = np.zeros((m, 2)), np.zeros((m, 2))
+    for coordinate in (0, 1):
+        likelihood = _marginal(devices, coordinate, centre, spread)
+        centre[coordinate], upper[coordinate], known[coordinate] = _upper(likelihood, centre[coordinate], m)
+        _, means[:, coordinate], variances[:, coordinate] = likelihood(centre[coordinate], upper[coordinate])
+    joint = np.linalg.inv(devices.information + np.diag(1 / upper))
+    correlation = joint[:, 0, 1] / np.sqrt(joint[:, 0, 0] * joint[:, 1, 1])
+    leaning = np.minimum(1.0, variances / upper)
+    variances = variances + leaning**2 * known
+    covariances = np.zeros((m, 2, 2))
+    covariances[:, [0, 1], [0, 1]] = variances
+    covariances[:, 0, 1] = covariances[:, 1, 0] = correlation * np.sqrt(variances[:, 0] * variances[:, 1])
+    return Fit(names, centre, upper, known, means, covariances, leaning)
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """The restricted log likelihood of T: the best μ there, less ½·log of the information on μ."""
+
+    T: float
+    mu: float
+    height: float
+    known: Floats
+    """1/(V + T): what each device says about μ."""
+    slope: float
+    """Of the height by T."""
+
+    @classmethod
+    def at(cls, likelihood: _Likelihood, deviation: float, mu: float) -> _Profile:
+        T = deviation**2
+        _, means, variances = likelihood(mu, T)
+        mu = _centred(mu, T, means, variances)
+        value, means, variances = likelihood(mu, T)
+        known = 1 / (likelihood.variances + T)
+        total = float(known.sum())
+        # Σ ½·(E((x−μ)²)/T² − 1/T), and of the restriction
+        slope = 0.5 * float(
+            ((means - mu) ** 2 / T**2 + variances / T**2 - 1 / T).sum() + (known**2).sum() / total
+        )
+        return cls(T, mu, float(value.sum()) - 0.5 * math.log(total), known, slope)
+
+    @property
+    def top(self) -> float:
+        """The height of the maximum, which devices more alike than chance has them put at a negative T."""
+        return self.height + (self.slope**2 / float((self.known**2).sum()) if self.slope < 0 else 0.0)
+
+
+def _upper(likelihood: _Likelihood, mu: float, m: int) -> tuple[float, float, float]:
+    """μ, the largest T within its likelihood-ratio interval, and the variance of μ there.
+
+    The threshold is the one at which m equal normal devices give the exact one-sided interval of a variance: with
+    k = m−1 and u = k/χ², 2·log L falls by k·(log u − 1 + 1/u) from its top.
+    """
+    k = m - 1
+    u = k / chi_square_quantile(1 - SPREAD_CONFIDENCE, k)
+    drop = k * (math.log(u) - 1 + 1 / u) / 2
+    tried: list[_Profile] = []
+    for deviation in DEVIATIONS:  # from wide to narrow
+        tried.append(_Profile.at(likelihood, float(deviation), tried[-1].mu if tried else mu))
+    best = max(range(len(tried)), key=lambda index: tried[index].height)
+    low, high = float(DEVIATIONS[min(best + 1, len(DEVIATIONS) - 1)]), float(DEVIATIONS[max(best - 1, 0)])
+    peak = tried[best]
+    for _ in range(6):  # the slope says on which side of the middle the top is
+        middle = _Profile.at(likelihood, math.sqrt(low * high), peak.mu)
+        peak = max(peak, middle, key=lambda one: one.height)
+        low, high = (math.sqrt(low * high), high) if middle.slope > 0 else (low, math.sqrt(low * high))
+    threshold = peak.top - drop
+    inside = max(
+        (one for one in [*tried, peak] if one.height >= threshold), key=lambda one: one.T, default=tried[-1]
+    )
+    outside = min((one.T for one in tried if one.T > inside.T), default=inside.T)
+    for _ in range(6):
+        middle = _Profile.at(likelihood, (inside.T * outside) ** 0.25, inside.mu)
+        if middle.height >= threshold:
+            inside = middle
+        else:
+            outside = middle.T
+    return inside.mu, outside, 1 / float(inside.known.sum())
+
+
+def cohort_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
+    """A box that holds the chain of a device of this cohort, whichever it is."""
+    whole = np.diag(found.spread + found.centre_variance)[None]
+    low, high = _boxes(found.centre[None], whole, confidence, np.array([len(found.devices) - 1.0]))
+    return _box(low[0], high[0])
+
+
+def device_regions(found: Fit, confidence: float = CONFIDENCE) -> dict[str, Box]:
+    """For every device, a box that holds its own chain."""
+    # Where a device leans on the cohort, T was estimated with m−1 degrees of freedom; its own evidence has plenty.
+    freedom = (len(found.devices) - 1) / np.maximum(found.leaning.max(axis=1), 1e-2) ** 2
+    low, high = _boxes(found.chains, found.covariances, confidence, freedom)
+    return {name: _box(*ends) for name, *ends in zip(found.devices, low, high, strict=True)}
+
+
+def centre_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
+    """A box that holds the cohort's centre: how well the average is known, whatever the spread."""
+    low, high = _boxes(
+        found.centre[None],
+        np.diag(found.centre_variance)[None],
+        confidence,
+        np.array([len(found.devices) - 1.0]),
+    )
+    return _box(low[0], high[0])
+
+
+def centre_box(found: Fit) -> Box:
+    """The cohort's centre, as a box of one chain."""
+    return _point(found.centre)
+
+
+def device_centres(found: Fit) -> dict[str, Box]:
+    """The devices' likeliest chains, each as a box of one chain."""
+    return {name: _point(x) for name, x in zip(found.devices, found.chains, strict=True)}
+
+
+def _point(x: Floats) -> Box:
+    pi1, lam = (float(value) for value in chain(x))
+    return Box.point(*(min(1 - 1e-6, (1 - lam) * share) for share in (pi1, 1 - pi1)))
+
+
+def _box(low: Floats, high: Floats) -> Box:
     return Box(float(low[0]), float(high[0]), float(low[1]), float(high[1]))
 
 
-TINY = 1e-6
-
-
-@lru_cache(maxsize=1024)
-def student_quantile(probability: float, freedom: int) -> float:
-    """The quantile of Student's t: bisection on Simpson's rule over the density, rounded up (towards wider)."""
-    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
-
-    def below(t: float) -> float:
-        grid = np.linspace(0.0, t, 2001)
-        density = scale * (1 + grid**2 / freedom) ** (-(freedom + 1) / 2)
-        weights = np.full(2001, 2.0)
-        weights[1::2] = 4.0
-        weights[[0, -1]] = 1.0
-        return 0.5 + float(weights @ density) * t / 6000
-
-    low, high = 0.0, 1.0
-    while below(high) < probability:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) < probability else (low, middle)
-    return high
+def _boxes(x: Floats, covariances: Floats, confidence: float, freedom: Floats) -> tuple[Floats, Floats]:
+    """Equal multiples of the standard deviations of logit q and logit r, so many that both hold with the confidence."""
+    pi1, lam = chain(x)
+    total = 1 - lam
+    ends = np.clip(np.stack([total * pi1, total * (1 - pi1)], axis=1), 1e-6, 1 - 1e-6)
+    # d logit q = ((1−π1)·da + (1−(q+r)/2)·db)/(1−q), and for r with −π1
+    slopes = np.stack(
+        [np.stack([1 - pi1, -pi1], axis=1), np.repeat((1 - total / 2)[:, None], 2, axis=1)], axis=2
+    )
+    slopes = slopes / (1 - ends)[:, :, None]
+    there = slopes @ covariances @ np.swapaxes(slopes, 1, 2)
+    deviation = np.sqrt(there[:, [0, 1], [0, 1]])
+    correlation = there[:, 0, 1] / (deviation[:, 0] * deviation[:, 1])
+    multiple = student_quantiles(rectangle_quantiles(confidence, correlation), freedom)[:, None]
+    middle = np.log(ends) - np.log1p(-ends)
+    low, high = (
+        1 / (1 + np.exp(-np.clip(middle + sign * multiple * deviation, -14, 14))) for sign in (-1, 1)
+    )
+    return low, high

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from broker.messages import Release, StreamPolicy, Theta, encode
 from broker.topics import Topics
+from calibrator import learn
 from calibrator.account import Account
 from calibrator.charge import (
     NANO,
@@ -26,12 +27,10 @@ from calibrator.charge import (
 )
 from calibrator.mark import digest, head_of
 from calibrator.noise import noisy, variance
-from calibrator.store import batch, closed, ledger, release, setting, statistic
+from calibrator.statistics import BANDS, WIDTHS, Sums, bands_within, runs, sensitivity
+from calibrator.store import batch, closed, ledger, release, setting
 from pufferfish.amplification import amplified
 from pufferfish.binary import Noise
-
-LEARNING_SENSITIVITY = 3
-"""Flipping one sanitized state moves `ones` by 1 and `changes` by at most 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +52,6 @@ class Closed:
     entry: int | None = None
     loss: float | None = None
     refused: str | None = None
-
-
-@dataclass(slots=True)
-class Sums:
-    """Exact sums of sanitized states under one noise version."""
-
-    ticks: int = 0
-    ones: int = 0
-    pairs: int = 0
-    changes: int = 0
-
-    def add(self, states: bytes) -> None:
-        self.ticks += len(states)
-        self.ones += states.count(1)
-        self.pairs += len(states) - 1
-        self.changes += states.count(b"\x00\x01") + states.count(b"\x01\x00")
 
 
 def due(db: Connection, stream: str, policy: StreamPolicy, *, through: int) -> list[Span]:
@@ -125,7 +108,8 @@ def close(db: Connection, span: Span, policy: StreamPolicy, *, account: Account,
         )
     entry = _debit(db, span, spent, least)
     if spent.learning:
-        _write_statistics(db, span, entry, sums, scale_for(LEARNING_SENSITIVITY, spent.learning))
+        ticks = policy.windows[span.window].ticks
+        _write_statistics(db, span, sums, ticks=ticks, tilt=spent.learning)
     draw = Draw(span, policy, spent, account=account, entry=entry, loss=after.epsilon)
     if span.scope == "cohort":
         messages = [draw.histogram("cohort", sums, noises)]
@@ -197,10 +181,15 @@ def _sums(db: Connection, span: Span) -> Mapping[tuple[str, int], Sums]:
             batch.c.stream == span.stream, batch.c.first <= span.last, batch.c.last >= span.first
         )
     )
-    sums: dict[tuple[str, int], Sums] = defaultdict(Sums)
+    pieces: dict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
     for row in rows:
         first, last = max(row.first, span.first), min(row.last, span.last)
-        sums[row.device, row.noise].add(row.states[first - row.first : last - row.first + 1])
+        pieces[row.device, row.noise].append((first, row.states[first - row.first : last - row.first + 1]))
+    sums: dict[tuple[str, int], Sums] = {}
+    for key, found in pieces.items():
+        sums[key] = Sums()
+        for run in runs(sorted(found)):
+            sums[key].add(run)
     return sums
 
 
@@ -237,22 +226,29 @@ def _mark_closed(db: Connection, span: Span) -> None:
 
 
 def _write_statistics(
-    db: Connection, span: Span, entry: int, sums: Mapping[tuple[str, int], Sums], scale: float
+    db: Connection, span: Span, sums: Mapping[tuple[str, int], Sums], *, ticks: int, tilt: int
 ) -> None:
-    for (device, version), one in sums.items():
-        ones, changes = noisy([one.ones, one.changes], scale=scale)
-        db.execute(
-            insert(statistic).values(
-                entry=entry,
-                device=device,
-                noise=version,
-                stream=span.stream,
-                ticks=one.ticks,
-                ones=ones,
-                pairs=one.pairs,
-                changes=changes,
+    """Add the charged noise, a band's as much wider as the band is, and hand the statistics to learning."""
+    scale = scale_for(sensitivity(ticks), tilt)
+    members = list(sums.items())
+    ones = noisy([one.ones for _, one in members], scale=scale)
+    changes = [
+        noisy([one.changes[band] for _, one in members], scale=scale * WIDTHS[band])
+        if band < bands_within(ticks)
+        else [0] * len(members)
+        for band in range(len(BANDS))
+    ]
+    learn.note(
+        db,
+        span.stream,
+        [
+            learn.Statistic(
+                device, version, one.ticks, ones[index], one.starts, [each[index] for each in changes]
             )
-        )
+            for index, ((device, version), one) in enumerate(members)
+        ],
+        variance=variance(scale),
+    )
 
 
 @dataclass(frozen=True, slots=True)

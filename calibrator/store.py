@@ -31,6 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from broker.problem import Problem
+from calibrator.statistics import BANDS
 
 metadata = MetaData()
 
@@ -136,16 +137,40 @@ is priced. `digest` covers the entry and the one before it (calibrator/mark.py).
 statistic = Table(
     "statistic",
     metadata,
-    Column("entry", Sequence, ForeignKey("ledger.id"), primary_key=True),
+    Column("stream", String(64), primary_key=True),
+    Column("block", BigInteger, primary_key=True),
     Column("device", String(64), primary_key=True),
     Column("noise", BigInteger, primary_key=True),
-    Column("stream", String(64), nullable=False),
     Column("ticks", BigInteger, nullable=False),
     Column("ones", BigInteger, nullable=False),
-    Column("pairs", BigInteger, nullable=False),
-    Column("changes", BigInteger, nullable=False),
+    *(
+        Column(f"{name}_{band}", BigInteger, nullable=False)
+        for name in ("starts", "changes")
+        for band in range(len(BANDS))
+    ),
+    Column("variance", Float(53), nullable=False),
 )
-"""What may be learned from: `ones` and `changes` carry charged noise, `ticks` and `pairs` are no secret."""
+"""What may be learned from, summed over the windows of a block (calibrator/learn.py): `ones` and `changes` carry
+charged noise of the stated `variance`; `ticks` and `starts` are no secret."""
+
+learning = Table(
+    "learning",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("windows", BigInteger, nullable=False),
+    Column("shift", Float(53), nullable=False),
+    Column("contradictions", BigInteger, nullable=False),
+)
+"""Per stream: windows learned from since the last contradiction, the misfit to cover, contradictions so far."""
+
+belief = Table(
+    "belief",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("device", String(64), primary_key=True),
+    *(Column(name, Float(53), nullable=False) for name in ("q_low", "q_high", "r_low", "r_high")),
+)
+"""The intersection of the looks so far, for one device or, with an empty name, for any device of the cohort."""
 
 release = Table(
     "release",

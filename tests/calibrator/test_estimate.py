@@ -1,79 +1,170 @@
-"""Θ from charged statistics."""
+"""Θ from charged statistics: right on average, and wide enough for the individual device."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from calibrator.estimate import Moments, Statistic, moments, region, student_quantile
-from pufferfish.binary import Noise
+from calibrator.estimate import (
+    Evidence,
+    centre_box,
+    centre_region,
+    cohort_region,
+    device_centres,
+    device_regions,
+    fit,
+    pooled,
+)
+from calibrator.moments import mean
+from calibrator.statistics import BANDS, WIDTHS
+from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
+from pufferfish.binary import Box, Noise
+
+SLEEPERS = np.array(
+    [
+        *[(0.158, 0.261), (0.057, 0.068), (0.215, 0.233), (0.277, 0.247), (0.238, 0.383), (0.183, 0.236)],
+        *[(0.095, 0.149), (0.225, 0.210), (0.023, 0.045), (0.089, 0.109), (0.103, 0.158)],
+    ]
+)
+"""q and r of the heart-rate recordings N1 … N11."""
 
 
-def expected(noise: Noise, q: float, r: float, ticks: int) -> Statistic:
-    """The statistics an endless stream would have on average, rounded to counts."""
-    pi1, s = q / (q + r), 1 - noise.rho0 - noise.rho1
-    mean = noise.rho0 + s * pi1
-    covariance = s * s * pi1 * (1 - pi1) * (1 - q - r)
-    return Statistic(
-        noise=noise,
-        ticks=ticks,
-        ones=round(ticks * mean),
-        pairs=ticks - 1,
-        changes=round((ticks - 1) * 2 * (mean * (1 - mean) - covariance)),
+def expected(noises: list[Noise], q: float, r: float, ticks: float, devices: int = 1) -> Evidence:
+    """The statistics that streams have on average, for every noise in turn and every device."""
+    rows = [(device, noise) for device in range(devices) for noise in noises]
+    rho0, rho1 = (np.array([getattr(noise, name) for _, noise in rows]) for name in ("rho0", "rho1"))
+    ones = np.ones(len(rows))
+    shares, _ = mean(ones * q / (q + r), ones * (1 - q - r), rho0, rho1)
+    return Evidence(
+        tuple(f"d{device}" for device in range(devices)),
+        np.array([device for device, _ in rows]),
+        rho0,
+        rho1,
+        ones * ticks,
+        shares[:, 0] * ticks,
+        np.full((len(rows), len(BANDS)), ticks),
+        shares[:, 1:] * ticks * np.array(WIDTHS),
+        ones * 0.0,
     )
 
 
-@pytest.mark.parametrize(("q", "r"), [(0.1, 0.2), (0.3, 0.3), (0.05, 0.4), (0.6, 0.7)])
-def test_moments_invert_the_expectation(q: float, r: float) -> None:
-    """Fed with expected counts under two noise settings, the moments are the chain's own q and r."""
-    rows = [expected(Noise(0.3, 0.25), q, r, 10**9), expected(Noise(0.4, 0.35), q, r, 3 * 10**9)]
-    found = moments(rows)
+@pytest.mark.parametrize(("q", "r"), [(0.1, 0.2), (0.3, 0.3), (0.05, 0.4), (0.6, 0.7), (0.01, 0.02)])
+def test_expected_statistics_give_the_chain_back(q: float, r: float) -> None:
+    """Fed with expected counts under two noise settings at once, the fits are the chain's own q and r."""
+    found = fit(expected([Noise(0.3, 0.25), Noise(0.4, 0.35)], q, r, 1e7, devices=4))
     assert found is not None
-    assert (found.q, found.r) == pytest.approx((q, r), abs=1e-5)
+    for box in [centre_box(found), *device_centres(found).values()]:
+        assert (box.q_low, box.r_low) == pytest.approx((q, r), rel=1e-3)
+    alone = pooled(expected([Noise(0.3, 0.25), Noise(0.4, 0.35)], q, r, 1e7))
+    assert alone is not None
+    assert alone[0] == pytest.approx(np.log([q / r, (q + r) / (2 - q - r)]), abs=1e-3)
 
 
-def test_moments_of_nothing_are_none() -> None:
-    """Without ticks, or with a mean outside (0, 1), there is no estimate rather than a wrong one."""
-    assert moments([]) is None
-    assert moments([Statistic(Noise(0.3, 0.3), ticks=100, ones=5, pairs=99, changes=10)]) is None
+def test_more_evidence_of_its_own_makes_a_device_stand_for_itself() -> None:
+    """A device with forty times the ticks of the others keeps its own chain; one with few takes the cohort's."""
+    rng = np.random.default_rng(3)
+    noise = Noise(0.2, 0.2)
+    long = counted(sanitized(np.array([0.05]), np.array([0.1]), noise, ticks=40_000, rng=rng), ticks=40_000)
+    q, r = rng.normal(0.25, 0.01, 12), rng.normal(0.3, 0.01, 12)
+    short = counted(sanitized(q, r, noise, ticks=1000, rng=rng), ticks=1000)
+    found = fit(evidence([*long, *short], noise, charge=None, rng=rng))
+    assert found is not None
+    regions = device_regions(found)
+    assert regions["device-0"].contains(Box.point(0.05, 0.1))
+    assert regions["device-0"].q_high < 0.08
+    assert found.leaning[0].max() < 0.1 < found.leaning[1:].max(axis=1).min()
 
 
-@pytest.mark.parametrize("freedom", [2, 5, 7, 30, 499])
-@pytest.mark.parametrize("probability", [0.9, 0.975, 0.9875, 0.995])
-def test_student_quantile_is_student(probability: float, freedom: int) -> None:
-    """The quantile agrees with scipy's to 1e-7."""
-    assert student_quantile(probability, freedom) == pytest.approx(
-        stats.t.ppf(probability, freedom), rel=1e-7
-    )
+def narrowed(box: Box, factor: float) -> Box:
+    """The box with its sides, in logits, cut to a fraction of their length."""
+    ends = np.array([[box.q_low, box.q_high], [box.r_low, box.r_high]])
+    logits = np.log(ends / (1 - ends))
+    middle = logits.mean(axis=1, keepdims=True)
+    low_high = 1 / (1 + np.exp(-(middle + factor * (logits - middle))))
+    return Box(*low_high[0], *low_high[1])
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.05])
-def test_region_covers_the_individual_device(spread: float) -> None:
-    """Over simulated cohorts, homogeneous and mixed, the box holds a device's own chain at least 95% of the time.
+@pytest.mark.parametrize("kind", ["as mixed as N1–N11", "a little mixed", "homogeneous"])
+def test_regions_cover_the_individual_device(kind: str) -> None:
+    """A 95% region holds a device's own chain in 93% to 98% of cases; a quarter narrower, it would not.
 
-    The bound is one-sided: the box may be wide, it must not be narrow. With half the claimed width it fails.
+    Devices that are all alike cannot be told from devices that differ a little, so there the region is wider than
+    it need be (docs/estimation.md); it must not be narrower.
     """
-    rng = np.random.default_rng(20)
-    covered = narrow = 0
-    runs = 2000
-    for _ in range(runs):
-        truth = np.column_stack([rng.normal(0.3, spread, 9), rng.normal(0.4, spread, 9)])
-        estimates = truth + rng.normal(0, 0.03, truth.shape)
-        box = region([Moments(q, r) for q, r in estimates[:8]])
-        assert box is not None
-        q, r = truth[8]
-        covered += box.q_low <= q <= box.q_high and box.r_low <= r <= box.r_high
-        middle_q, middle_r = (box.q_low + box.q_high) / 2, (box.r_low + box.r_high) / 2
-        narrow += (
-            abs(q - middle_q) <= (box.q_high - box.q_low) / 4
-            and abs(r - middle_r) <= (box.r_high - box.r_low) / 4
+    rng = np.random.default_rng(11)
+    cohorts, size, ticks = 60, 11, 6000
+    noise, charge = Noise(0.18, 0.15), Charge(scale=9.0, windows=2)
+    logits = np.log(SLEEPERS / (1 - SLEEPERS))
+    spread = {"as mixed as N1–N11": np.cov(logits.T), "a little mixed": np.eye(2) * 0.15**2}.get(
+        kind, np.zeros((2, 2))
+    )
+    truth = 1 / (1 + np.exp(-rng.multivariate_normal(logits.mean(axis=0), spread, cohorts * size)))
+    sums = counted(sanitized(*truth.T, noise, ticks=ticks, rng=rng), ticks=ticks)
+    covered = nearly = anyone = 0
+    for number, cohort in enumerate(in_cohorts(sums, size)):
+        found = fit(evidence(cohort, noise, charge=charge, rng=rng))
+        assert found is not None
+        regions = device_regions(found)
+        whole = cohort_region(found)
+        for device, chain in zip(found.devices, truth[number * size :], strict=False):
+            point = Box.point(*chain)
+            covered += regions[device].contains(point)
+            nearly += narrowed(regions[device], 0.75).contains(point)
+            anyone += whole.contains(point)
+    total = cohorts * size
+    assert covered / total > 0.93
+    assert anyone / total > 0.93
+    if kind != "homogeneous":
+        assert covered / total < 0.98
+        assert nearly / total < 0.93
+
+
+def test_two_devices_say_nothing_about_a_cohort() -> None:
+    """Without three devices, or without ticks, there is no fit rather than a wrong one."""
+    assert fit(expected([Noise(0.3, 0.3)], 0.2, 0.3, 1e5, devices=2)) is None
+    assert pooled(expected([Noise(0.3, 0.3)], 0.2, 0.3, 0.0)) is None
+
+
+def test_regions_widen_with_the_confidence_and_contain_their_centre() -> None:
+    """More confidence never gives a narrower region, and the centre of a cohort is known better than its members."""
+    found = fit(expected([Noise(0.3, 0.3)], 0.2, 0.3, 1e4, devices=8))
+    assert found is not None
+    for region in (cohort_region, centre_region, lambda f, c: device_regions(f, c)["d0"]):
+        assert region(found, 0.99).contains(region(found, 0.95))
+        assert region(found, 0.95).contains(centre_box(found))
+    assert cohort_region(found).contains(centre_region(found))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    counts=st.lists(
+        st.tuples(st.integers(1, 5000), *(st.integers(-4000, 9000) for _ in range(1 + len(BANDS)))),
+        min_size=3,
+        max_size=6,
+    ),
+    variance=st.sampled_from([0.0, 10.0, 1e6]),
+)
+def test_whatever_the_noise_made_of_the_counts(counts: list[tuple[int, ...]], variance: float) -> None:
+    """Counts that no chain could have give a region all the same, inside (0, 1), without a warning."""
+    rows = np.array(counts, dtype=float)
+    devices = len(rows)
+    starts = np.maximum(rows[:, :1] - np.array([last for _, last in BANDS]), 0)
+    with np.errstate(all="raise", under="ignore"):
+        found = fit(
+            Evidence(
+                tuple(map(str, range(devices))),
+                np.arange(devices),
+                np.full(devices, 0.3),
+                np.full(devices, 0.25),
+                rows[:, 0],
+                rows[:, 1],
+                starts,
+                rows[:, 2:] * (starts > 0),
+                np.full(devices, variance),
+            )
         )
-    assert covered / runs >= 0.95
-    if spread:
-        assert narrow / runs < 0.95
-
-
-def test_region_needs_three_devices() -> None:
-    """Two devices say nothing about the spread of a cohort."""
-    assert region([Moments(0.3, 0.3), Moments(0.31, 0.3)]) is None
+        assert found is not None
+        assert cohort_region(found).q_low > 0
+        assert all(box.r_high < 1 for box in device_regions(found).values())

@@ -174,7 +174,7 @@ def test_the_message_says_what_was_charged(tmp_path: Path) -> None:
 
 
 def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every draw has the scale its share of the tilt pays for: histogram 1/scale, statistics 3/scale, no draw more."""
+    """Every draw has the scale its share of the tilt pays for, the histogram's and each statistic's; no draw more."""
     drawn: list[tuple[int, float]] = []
 
     def watch(counts: Sequence[int], *, scale: float) -> list[int]:
@@ -188,10 +188,13 @@ def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytes
         here.cohort.close_due()
         ((_, _, payload),) = here.cohort.unsent()
     message = decode(Release, payload)
-    *statistics, (bins, scale) = drawn
+    (members, ones), *bands, (bins, scale) = drawn
     assert (bins, scale) == (1, message.scale)
-    assert len(statistics) == 3
-    cost = 1 / scale + release.LEARNING_SENSITIVITY / statistics[0][1]
+    assert [count for count, _ in [(members, ones), *bands]] == [3, 3, 3, 3]
+    # one state moves `ones` by 1 and each lag of a band by 2; 20 ticks hold the lags 1, 2–4 and 5–13
+    cost = (
+        1 / scale + 1 / ones + sum(2 * lags / each for lags, (_, each) in zip((1, 3, 9), bands, strict=True))
+    )
     assert message.tilt / NANO >= cost > 0.999 * message.tilt / NANO
 
 
@@ -218,3 +221,80 @@ def test_nearest_distribution(given: tuple[float, ...], nearest: tuple[float, ..
         else [(a, b, 1 - a - b) for a in steps for b in steps if a + b <= 1]
     )
     assert all(math.dist(given, other) >= distance - 1e-9 for other in others)
+
+
+SCOPES = {"short": Window(ticks=20, scopes=("cohort", "device")), "long": Window(ticks=40)}
+
+
+def test_each_device_and_the_cohort_have_their_own_histogram(tmp_path: Path) -> None:
+    """One debit for all devices' own histograms, one for the cohort's; each on its own topic, with its own ticks."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(windows=SCOPES))
+        here.window(devices=3)
+        closed = here.cohort.close_due()
+        assert [(one.span.window, one.span.scope) for one in closed] == [
+            ("short", "cohort"),
+            ("short", "device"),
+        ]
+        messages = {
+            decode(Release, payload).scope: decode(Release, payload) for *_, payload in here.cohort.unsent()
+        }
+        assert set(messages) == {"cohort", "d0", "d1", "d2"}
+        assert messages["cohort"].ticks == 60
+        assert all(messages[f"d{n}"].ticks == 20 and messages[f"d{n}"].devices == 1 for n in range(3))
+        assert len({messages[f"d{n}"].entry for n in range(3)}) == 1
+
+
+def test_scopes_and_lengths_of_the_same_ticks_add_up(tmp_path: Path) -> None:
+    """Two scopes and two lengths over the same ticks cost their sum, and together stay within ε, nearly all of it."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(windows=SCOPES))
+        losses = []
+        for number in range(6):
+            here.window(number)
+            for one in here.cohort.close_due():
+                assert one.refused is None
+                losses.append(one.loss)
+        with here.engine.begin() as db:
+            debits = public_debits(db, STREAM)
+        assert len(debits) == 6 + 6 + 3
+        at_one_tick = sum(debit.tilt for debit in debits if debit.first <= START + 5 <= debit.last)
+        alone = sum(debit.tilt for debit in debits if debit.first == START and debit.last == START + 19)
+        assert at_one_tick > alone
+        assert 0.9 < max(loss for loss in losses if loss is not None) <= 1.0
+
+
+def test_no_device_is_called_cohort(tmp_path: Path) -> None:
+    """A device with the cohort's name would overwrite its releases: its batches are refused."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.cohort.take([from_device("cohort", START, [1])])
+        assert here.cohort.devices() == set()
+
+
+def test_proper_frequencies_where_asked(tmp_path: Path) -> None:
+    """With `proper`, frequencies are never negative and sum to one, whatever the noise does."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(windows={"short": Window(ticks=20, proper=True)}))
+        for number in range(8):
+            here.window(number, devices=1)
+            here.cohort.close_due()
+        for *_, payload in here.cohort.unsent():
+            message = decode(Release, payload)
+            assert min(message.frequencies) >= 0
+            assert sum(message.frequencies) == pytest.approx(1.0)
+
+
+def test_claimed_noise_does_not_cheapen_a_window(tmp_path: Path) -> None:
+    """Batches that claim an older, noisier version are charged as if they carried the least noise ever issued."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        narrow = stream_policy().theta.model_copy(update={"start": stream_policy().theta.floor})
+        here.adopt(policy(2, theta=narrow))
+        here.window(noise=1)
+        here.cohort.close_due()
+        with here.engine.begin() as db:
+            (debit,) = public_debits(db, STREAM)
+            noises = release.issued_noises(db, STREAM)
+        assert debit.noise == noises[2]
+        assert noises[2].rho0 < noises[1].rho0

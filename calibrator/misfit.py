@@ -1,0 +1,104 @@
+"""How far the data is from a first-order chain: correlation over long lags beyond what the fitted chains have.
+
+For every band of lags, the correlation seen is compared with the one that the devices' own fitted chains predict,
+averaged over what is not known of them: a mixture of chains is no misfit. Where a band's excess is beyond doubt,
+the chain that has the correlation seen at those lags is more correlated than the fitted one by a `shift` of
+b = logit((q+r)/2); Θ covers it by reaching that much further.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrator.estimate import HIGHEST, LOWEST, Evidence, Fit, Observed, chain
+from calibrator.moments import Floats, band_powers, covariance
+from calibrator.statistics import BANDS
+from pufferfish.binary import Box
+
+DOUBT = 3.0
+"""Standard errors within which an excess is put down to chance."""
+NODES, _weights = np.polynomial.hermite_e.hermegauss(9)
+WEIGHTS = _weights / _weights.sum()
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The correlation over a band of lags: seen, predicted by the fitted chains, and its standard error."""
+
+    first: int
+    last: int
+    seen: float
+    fitted: float
+    error: float
+
+    @property
+    def excess(self) -> float:
+        """How far the correlation seen exceeds the fitted one, where that is beyond doubt; else 0."""
+        over = self.seen - self.fitted
+        return over if over > DOUBT * self.error else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """All bands, and the shift of b that covers their excess: 0 where there is none."""
+
+    bands: tuple[Band, ...]
+    shift: float
+
+
+def measure(evidence: Evidence, found: Fit) -> Misfit:
+    """Compare the correlation seen with the fitted chains, pooled over devices by precision."""
+    observed = Observed.of(evidence)
+    pi1, lam = (values[evidence.device] for values in chain(found.chains))
+    s = 1 - evidence.rho0 - evidence.rho1
+    mu = evidence.rho0 + s * pi1
+    strength = (2 * s * s * pi1 * (1 - pi1))[:, None]
+    seen = (2 * (mu * (1 - mu))[:, None] - observed.shares[:, 1:]) / strength
+    sampling = covariance(pi1, lam, evidence.rho0, evidence.rho1)[
+        :, range(1, len(BANDS) + 1), range(1, len(BANDS) + 1)
+    ]
+    weight = strength**2 / (sampling / observed.roots[:, 1:] ** 2 + observed.charged[:, 1:])
+    # E Λ(b) over what is not known of each device's b
+    b = np.clip(
+        found.chains[:, 1:] + np.sqrt(found.covariances[:, 1, 1])[:, None] * NODES, LOWEST[1], HIGHEST[1]
+    )
+    fitted = np.einsum("dnb,n->db", band_powers(1 - 2 / (1 + np.exp(-b)))[0], WEIGHTS)[evidence.device]
+    total = weight.sum(axis=0)
+    bands = tuple(
+        Band(*ends, float(a), float(c), float(e))
+        for ends, a, c, e in zip(
+            BANDS,
+            (weight * seen).sum(axis=0) / total,
+            (weight * fitted).sum(axis=0) / total,
+            total**-0.5,
+            strict=True,
+        )
+    )
+    return Misfit(bands, min(0.0, *(_shift(index, band) for index, band in enumerate(bands))))
+
+
+def _shift(index: int, band: Band) -> float:
+    if not band.excess:
+        return 0.0
+    return _b_of(index, band.seen) - _b_of(index, band.fitted)
+
+
+def _b_of(index: int, correlation: float) -> float:
+    """The b whose chain has this mean correlation over a band, up to the limits of what is fitted."""
+    grid: Floats = np.linspace(-7.5, 0.0, 1501)
+    powers = band_powers(1 - 2 / (1 + np.exp(-grid)))[0][:, index]
+    return float(np.interp(-correlation, -powers, grid))
+
+
+def shifted(box: Box, shift: float) -> Box:
+    """The box with every end moved to chains of the same π1 whose b is changed by the shift."""
+
+    def moved(q: float, r: float) -> tuple[float, float]:
+        half = (q + r) / 2
+        factor = np.exp(shift) / (1 - half + half * np.exp(shift))
+        return float(q * factor), float(r * factor)
+
+    low, high = moved(box.q_low, box.r_low), moved(box.q_high, box.r_high)
+    return Box(low[0], high[0], low[1], high[1])
