@@ -91,6 +91,10 @@ class MosquittoServer(BrokerProcess):
     reloaded = "Reloading config"
 
     def command(self) -> list[str]:
+        return [str(executable()), "-c", str(self.write_configuration())]
+
+    def write_configuration(self) -> Path:
+        """Write passwords, rights and the main file, and say where that is."""
         write_private(self.folder / "passwords", password_file(self.site))
         write_private(self.folder / "acl", acl_file(self.site))
         file = self.folder / "mosquitto.conf"
@@ -100,4 +104,4 @@ class MosquittoServer(BrokerProcess):
         if os.geteuid() == 0:
             text += "user root\n"  # otherwise it becomes a user who cannot read these files
         write_private(file, text)
-        return [str(executable()), "-c", str(file)]
+        return file
