@@ -31,6 +31,7 @@ from broker.signature import PrivateKey
 from broker.topics import Topics
 from calibrator import store
 from calibrator.cohort import Arrived, Cohort
+from calibrator.config import DevicesSection
 from pufferfish.binary import Box
 
 OPS, CALIBRATOR, STRANGER = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32), PrivateKey(b"s" * 32)
@@ -126,7 +127,12 @@ class Desk:
 
 @contextmanager
 def desk(
-    url: str, *, clock: Clock | None = None, grace_s: float = 1.0, mark_path: Path | None = None
+    url: str,
+    *,
+    clock: Clock | None = None,
+    grace_s: float = 1.0,
+    mark_path: Path | None = None,
+    devices: DevicesSection | None = None,
 ) -> Iterator[Desk]:
     """Open the cohort's database as the daemon does."""
     clock = clock or Clock()
@@ -142,6 +148,7 @@ def desk(
             clock=clock,
             log=logger("debug", "json", log),
             mark_path=mark_path,
+            devices=devices,
         )
         yield Desk(cohort, engine, clock, log)
     finally:

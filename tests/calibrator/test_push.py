@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from pathlib import Path
 
 from sqlalchemy import Connection
 
-from broker.messages import NoiseSetting, StreamPolicy
+from broker.messages import Audiences, NoiseSetting, StreamPolicy
 from broker.signature import verify
-from calibrator.push import WORTH_PUSHING, Current, current, next_setting
-from pufferfish.binary import Box, loss, optimal_noise
+from calibrator.push import WORTH_PUSHING, Current, current, mixable, next_setting
+from pufferfish.binary import Box, Noise, loss, optimal_noise
 from tests.calibrator.site import CALIBRATOR, NARROW, STREAM, WIDE, desk, policy, sqlite, stream_policy
+from tests.hushmq.enumeration import losses
 
 
 def make(
@@ -62,6 +65,54 @@ def test_a_setting_too_weak_is_replaced_at_once(tmp_path: Path) -> None:
         assert made is not None
         before, after = optimal_noise(NARROW, 4.0, "prior"), made.message.noise
         assert after.rho0 + after.rho1 > before.rho0 + before.rho1
+
+
+def test_no_moment_of_a_change_exceeds_the_promise(tmp_path: Path) -> None:
+    """Every mixture of an old and a new setting, tick by tick, is within ε: by enumeration of all paths and outputs.
+
+    Both settings are the calibrator's own, the new one for a narrower Θ. A setting 20% too informative would fail.
+    """
+    with desk(sqlite(tmp_path)) as here, here.engine.begin() as db:
+        old, new = make(db, WIDE), make(db, NARROW)
+    assert old is not None
+    assert new is not None
+    noises = [old.message.noise, new.message.noise]
+    bold = Noise(noises[1].rho0 * 0.8, noises[1].rho1 * 0.8)
+    ticks, epsilon = 6, 4.0
+    worst = 0.0
+    for uses in itertools.product((0, 1), repeat=ticks):
+        if list(uses) in (sorted(uses), sorted(uses, reverse=True)) or uses[::2] == (0, 0, 0):
+            tilts = [(noises[use].tau0, noises[use].tau1) for use in uses]
+            worst = max(worst, *losses(NARROW.q_low, NARROW.r_low, tilts, informed=False))
+    assert epsilon * 0.97 < worst <= epsilon
+    assert max(losses(NARROW.q_low, NARROW.r_low, [(bold.tau0, bold.tau1)] * ticks, informed=False)) > epsilon
+
+
+def test_settings_that_do_not_mix_are_made_to(tmp_path: Path) -> None:
+    """Where the chain alternates (q+r > 1) two settings may each keep ε and break it together: then noise is added."""
+    theta, epsilon = Box.point(0.8, 0.85), 2.0
+    stream = stream_policy(epsilon=Audiences(operator=epsilon, public=1.0))
+
+    def lopsided(share: float) -> Noise:
+        """The noise with this share of its tilt towards 0 that just keeps ε."""
+        low, high = 0.0, 4.0
+        while high - low > 1e-9:
+            total = (low + high) / 2
+            kept = loss(theta, tau0=total * share, tau1=total * (1 - share), adversary="prior") <= epsilon
+            low, high = (total, high) if kept else (low, total)
+        both = math.expm1(low)
+        return Noise(math.expm1(low * share) / both, math.expm1(low * (1 - share)) / both)
+
+    old, new = lopsided(0.7), lopsided(0.3)
+    mixture = [(old.tau0, old.tau1), (new.tau0, new.tau1)] * 3
+    assert max(losses(0.8, 0.85, mixture, informed=False)) > epsilon
+    mixed = mixable(new, [old], theta=theta, policy=stream)
+    assert mixed.rho0 + mixed.rho1 > new.rho0 + new.rho1
+    together = loss(theta, tau0=max(old.tau0, mixed.tau0), tau1=max(old.tau1, mixed.tau1), adversary="prior")
+    assert 0.999 * epsilon < together <= epsilon
+    mended = [(old.tau0, old.tau1), (mixed.tau0, mixed.tau1)] * 3
+    assert max(losses(0.8, 0.85, mended, informed=False)) <= epsilon
+    assert mixable(new, [new], theta=theta, policy=stream) == new
 
 
 def test_versions_rise_across_policies(tmp_path: Path) -> None:
