@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-WRITERS = ("hushmq.manual", "agent.reference")
+WRITERS = ("hushmq.manual", "agent.reference", "broker.asyncapi", "broker.topics_page")
 
 ROOT = Path(__file__).resolve().parents[1]
 

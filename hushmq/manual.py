@@ -30,7 +30,10 @@ One command, `hushmq`, with subcommands. Each has `--help`.
 
 def document() -> str:
     """The whole document, in Markdown."""
-    parts = [HEAD, "\n".join(["| command | what it does |", "|---|---|", *_listing()]) + "\n"]
+    parts = [
+        HEAD,
+        "\n".join(["| command | what it does | extra it may need |", "|---|---|---|", *_listing()]) + "\n",
+    ]
     for name in COMMANDS:
         parts += sections(parser_of(name, load(name)), level=2)
     return "\n".join(parts)
@@ -38,8 +41,8 @@ def document() -> str:
 
 def _listing() -> Iterator[str]:
     for name, entry in COMMANDS.items():
-        needs = "" if entry.extra is None else f" (needs `hushmq[{entry.extra}]`)"
-        yield f"| [`{name}`](#hushmq-{name}) | {entry.summary}{needs} |"
+        extra = "" if entry.extra is None else f"`hushmq[{entry.extra}]`"
+        yield f"| [`{name}`](#hushmq-{name}) | {entry.summary} | {extra} |"
 
 
 def sections(parser: argparse.ArgumentParser, *, level: int) -> Iterator[str]:
