@@ -43,10 +43,12 @@ COMMANDS = {
     "calibrator": Entry(
         "calibrator.cli", "the server: ingest, estimate, push, charge, release", "calibrator"
     ),
+    "push": Entry("broker.push_cli", "check, sign and publish a policy, and follow its roll-out"),
+    "watch": Entry("broker.watch_cli", "print releases and status as they come"),
     "calibrate": Entry("hushmq.calibrate", "noise for a given loss"),
     "price": Entry("hushmq.price", "loss of a given noise"),
     "scale": Entry("hushmq.scale", "Laplace scale for a chain, by any of the methods", "calibrator"),
-    "ledger": Entry("hushmq.ledger", "price a timeline of releases"),
+    "ledger": Entry("hushmq.ledger", "price a timeline; show, verify and export a calibrator's ledger"),
     "explain": Entry("hushmq.explain", "plots of loss, noise and timelines", "evaluation"),
 }
 

@@ -1,0 +1,45 @@
+"""What `hushmq push` foretells is what the calibrator will do."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.forecast import forecast
+from broker.messages import Window
+from calibrator.charge import NANO, spending
+from pufferfish.binary import Adversary, Box, optimal_noise
+from tests.calibrator.site import NARROW, WIDE, stream_policy
+
+WINDOWS = {"short": Window(ticks=20, scopes=("cohort", "device")), "long": Window(ticks=40)}
+
+
+@pytest.mark.parametrize("theta", [WIDE, NARROW])
+@pytest.mark.parametrize("adversary", ["prior", "informed"])
+def test_the_calibrators_own_numbers(theta: Box, adversary: Adversary) -> None:
+    """Noise, shares, learning and losses agree with what the calibrator computes for the same Θ."""
+    policy = stream_policy(windows=WINDOWS, adversary=adversary)
+    found = forecast(policy, theta, devices=3)
+    noise = optimal_noise(theta, 4.0, adversary)
+    assert found.noise == noise
+    assert [(share.window, share.scope) for share in found.shares] == [
+        ("short", "cohort"),
+        ("short", "device"),
+        ("long", "cohort"),
+    ]
+    learning = 0
+    for share in found.shares:
+        spent = spending(policy, share.window, share.scope, theta=theta, noises=[noise])
+        assert share.tilt == pytest.approx(spent.release / NANO, abs=2e-9)
+        learning += spent.learning
+    assert found.learning == pytest.approx(learning / NANO, abs=2e-9)
+    assert 0.99 * 4.0 < found.operator <= 4.0
+    assert 0.99 < found.public <= 1.0 + 1e-9
+
+
+def test_more_devices_make_the_hour_surer() -> None:
+    """The error of the cohort's hour falls with the number of devices, and grows as ε falls."""
+    policy = stream_policy()
+    few, many = (forecast(policy, NARROW, devices=count).hourly_error for count in (1, 100))
+    assert few > 9 * many
+    tight = stream_policy(epsilon=policy.epsilon.model_copy(update={"operator": 1.0}))
+    assert forecast(tight, NARROW, devices=100).hourly_error > many

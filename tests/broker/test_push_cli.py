@@ -1,0 +1,195 @@
+"""`hushmq push`: nothing goes out that a device would refuse to read, and what goes out is followed to the devices."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.messages import Policy, Refusal, Status, StreamStatus, encode
+from broker.problem import Reason
+from broker.process import BrokerProcess
+from broker.signature import PrivateKey, verify
+from hushmq.__main__ import main
+from tests.calibrator.running import Client
+from tests.calibrator.site import OPS, STREAM, TOPICS, policy, signed, wait_until
+
+POLICY = """
+cohort = "test"
+[streams.motion]
+states = ["still", "moving"]
+period_ms = 1000
+adversary = "prior"
+[streams.motion.discretiser]
+kind = "threshold"
+at = 75.0
+[streams.motion.theta.start]
+q = {low = 0.15, high = 0.45}
+r = {low = 0.15, high = 0.45}
+[streams.motion.theta.floor]
+q = {low = 0.25, high = 0.3}
+r = {low = 0.3, high = 0.35}
+[streams.motion.epsilon]
+operator = 4.0
+public = 1.0
+[streams.motion.windows.hour]
+ticks = 3600
+scopes = ["cohort", "device"]
+"""
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    OPS.save(tmp_path / "ops.key")
+    return tmp_path / "ops.key"
+
+
+def write(folder: Path, text: str = POLICY, name: str = "policy.toml") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def options(broker: BrokerProcess, key: Path, name: str = "ops") -> list[str]:
+    password = key.parent / f"{name}.password"
+    if not password.exists():
+        password.touch(mode=0o600)
+        password.write_text(f"{name}-secret\n")
+    address = ["--broker", f"mqtt://127.0.0.1:{broker.port}"]
+    return ["--key", str(key), *address, "--username", name, "--password-file", str(password)]
+
+
+def stream_status(noise: int | None, refused: Refusal | None = None) -> StreamStatus:
+    return StreamStatus(noise=noise, refused=refused, sampled=0, buffered=0, dropped=0)
+
+
+@contextmanager
+def device(broker: BrokerProcess, name: str, answer: Status) -> Iterator[None]:
+    """A device that is online, and answers the next policy with a status."""
+    with Client(broker, name, TOPICS.policy) as client:
+        client.say(TOPICS.status(name), encode(Status(online=True, policy=None)), retain=True)
+        before = len(client.heard[TOPICS.policy])
+        stop = threading.Event()
+
+        def work() -> None:
+            while not stop.is_set():
+                if len(client.heard[TOPICS.policy]) > before:
+                    client.say(TOPICS.status(name), encode(answer), retain=True)
+                    return
+                stop.wait(0.02)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(10)
+
+
+def test_push_and_follow(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Signed, retained, and every device's answer told: applied by one, refused by the other, so exit code 1."""
+    applied = Status(online=True, policy=1, streams={STREAM: stream_status(1)})
+    refused = Status(online=True, policy=None, refused=Refusal(version=1, reason=Reason.EPSILON_ABOVE_CAP))
+    with (
+        device(nats, "wearable-1", applied),
+        device(nats, "wearable-2", refused),
+        Client(nats, "ops", TOPICS.policy) as ops,
+    ):
+        code = main(["push", write(tmp_path), *options(nats, key), "--yes", "--timeout", "20"])
+        wait_until(lambda: ops.heard[TOPICS.policy])
+        message = verify(Policy, ops.heard[TOPICS.policy][-1], [OPS.public])
+    told = capsys.readouterr().out
+    assert code == 1
+    assert message.version == 1
+    assert "wearable-1: applied" in told
+    assert "wearable-2: refused (epsilon-above-cap)" in told
+    for words in (
+        "noise on the device",
+        "loss to operators",
+        "error of an hourly histogram",
+        "for the device",
+    ):
+        assert words in told
+
+
+def test_versions_and_changes_are_found_on_the_broker(
+    broker: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next version is taken, what differs is named, and --dry-run publishes nothing."""
+    with Client(broker, "ops", TOPICS.policy) as ops:
+        ops.say(TOPICS.policy, signed(policy(4)), retain=True)
+        assert main(["push", write(tmp_path), *options(broker, key), "--dry-run"]) == 0
+        told = capsys.readouterr().out
+        assert "policy 4 → 5" in told
+        assert "windows" in told
+        assert "nothing was published" in told
+        assert main(["push", write(tmp_path), *options(broker, key), "--yes", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["version"], found["published"], found["devices"]) == (5, True, {})
+        assert found["streams"][STREAM]["after"]["operator"] <= 4.0
+        stale = write(tmp_path, f"version = 5\n{POLICY}", "stale.toml")
+        assert main(["push", stale, *options(broker, key), "--yes"]) == 2
+        assert "is not above 5" in capsys.readouterr().err
+        slower = write(tmp_path, POLICY.replace("period_ms = 1000", "period_ms = 500"), "slower.toml")
+        assert main(["push", slower, *options(broker, key), "--yes"]) == 2
+        assert "streams.motion.period_ms" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("operator = 4.0", "operator = -1.0", "streams.motion.epsilon.operator"),
+        ("operator = 4.0", 'operator = "much"', "streams.motion.epsilon.operator"),
+        ("ticks = 3600", "tocks = 3600", "streams.motion.windows.hour.ticks"),
+        ('scopes = ["cohort", "device"]', 'scopes = ["cohort", "cohort"]', "a scope is named once"),
+        ('cohort = "test"', "", "cohort: Field required"),
+        ("q = {low = 0.25", "q = {low = 0.01", "start must contain floor"),
+        ("at = 75.0", "at = inf", "not JSON compliant"),
+        ("[streams.motion]", "[streams.motion", "not TOML"),
+    ],
+)
+def test_a_bad_policy_never_reaches_the_broker(
+    tmp_path: Path, key: Path, old: str, new: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names the setting, before any connection is made."""
+    assert old in POLICY
+    bad = write(tmp_path, POLICY.replace(old, new, 1))
+    assert main(["push", bad, "--key", str(key), "--broker", "mqtt://127.0.0.1:1", "--yes"]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
+
+
+def test_nobody_to_ask(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal --yes has to be given."""
+    assert main(["push", write(tmp_path), "--key", str(key), "--broker", "mqtt://127.0.0.1:1"]) == 2
+    assert "--yes" in capsys.readouterr().err
+
+
+def test_an_identity_that_may_not_write_policies(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A denied publish is acknowledged by the broker; that it does not come back is told."""
+    with Client(nats, "ops", TOPICS.policy) as ops:
+        given = [*options(nats, key, "calibrator"), "--yes"]
+        assert main(["push", write(tmp_path), *given]) == 2
+        assert "did not come back" in capsys.readouterr().err
+        assert ops.heard[TOPICS.policy] == []
+
+
+def test_the_key_of_a_stranger_is_refused_by_its_mode(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A private key that others can read is not used."""
+    open_key = tmp_path / "open.key"
+    PrivateKey.generate().save(open_key)
+    open_key.chmod(0o644)
+    assert main(["push", write(tmp_path), "--key", str(open_key), "--broker", "mqtt://x", "--yes"]) == 2
+    assert "chmod 600" in capsys.readouterr().err
