@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pufferfish import alternating
-from pufferfish.known import View, known_in_run, largest_in_run, peak
+from pufferfish.known import known_in_run, peak, soft_so_far
 from pufferfish.orbit import UNIT, orbit
 
 Adversary = Literal["prior", "informed"]
 
 # More than a few dozen rounded operations can lose.
 _SLACK = 2.0**-46
-
-_ENDLESS = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +209,7 @@ def side(q: float, r: float, tau: float, adversary: Adversary, *, soft: bool = F
         return ignorant
     base = orbit(q, r, 0.0)
     best = max(ignorant, known_in_run(tilted, base, *peak(tilted, base)))
-    if not soft:
-        return best
-    here = View(tilted.matrix(0), 0)
-    return largest_in_run(here, here, tilted, base, ticks=_ENDLESS, soft=True, floor=best)
+    return max(best, *soft_so_far(tilted, base)) if soft else best
 
 
 def _losses(
@@ -257,10 +252,12 @@ def _limit(q: float, r: float, epsilon: float, adversary: Adversary, soft: bool)
     shrink = math.exp(-0.5 * epsilon)
     lean = r - q * shrink * shrink
     root = math.sqrt(lean * lean + 4.0 * (1.0 - q) * (1.0 - r) * shrink * shrink)
-    if lean >= 0.0:
-        u = (lean + root) / (2.0 * (1.0 - q) * shrink)
-    else:  # the other form of the root, which does not cancel
-        u = 2.0 * (1.0 - r) * shrink / (root - lean)
+    # Of the two forms of the root, the one that does not cancel.
+    u = (
+        (lean + root) / (2.0 * (1.0 - q) * shrink)
+        if lean >= 0.0
+        else 2.0 * (1.0 - r) * shrink / (root - lean)
+    )
     tau = 2.0 * math.log(u) if u > 1.0 else 0.0
     if adversary == "prior":
         return tau

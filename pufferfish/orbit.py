@@ -79,6 +79,12 @@ class Orbit(NamedTuple):
         return self.limit * -math.expm1(exponent) / (1.0 + self.kappa * math.exp(exponent))
 
 
+def tick(q: float, r: float, tau: float) -> Matrix:
+    """The map of one tick with tilt τ towards 0, divided by m; any q and r."""
+    shrink = math.exp(-tau)
+    return Matrix(1.0 - q, q * shrink, r, (1.0 - r) * shrink, (1.0 - q - r) * shrink)
+
+
 def orbit(q: float, r: float, tau: float) -> Orbit:
     """The orbit of ticks with tilt τ towards 0 on a chain with q+r < 1; C∞ is not below the true one."""
     if tau == 0.0:

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 
 from pufferfish import timeline_alternating, timeline_informed, timeline_prior
 from pufferfish.binary import Adversary, Box, check_adversary, check_tilts
+from pufferfish.known import TOLERANCE
 from pufferfish.runs import Runs, units
 from pufferfish.timeline_prior import Best
 from pufferfish.track import Track, reach
 
-# More than rounding, the searches' tolerances and what lies out of reach can lose together.
-_SLACK = 2.0**-34
+# More than rounding, what lies out of reach and, for the informed adversary, the search's tolerance can lose.
+_SLACK: dict[Adversary, float] = {"prior": 2.0**-44, "informed": 2.0 * TOLERANCE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,15 @@ class Timeline:
 
     def price(self) -> Price:
         """What the history lets anyone infer."""
-        return _priced(self._best)
+        return self._priced(self._best)
 
     def price_with(self, entry: Entry) -> Price:
         """The price if the entry were added; nothing changes."""
-        return _priced(self._after(self._runs.copy(), entry))
+        return self._priced(self._after(self._runs.copy(), entry))
+
+    def _priced(self, best: Best) -> Price:
+        loss, tick = best
+        return Price(loss + _SLACK[self._adversary] * (1.0 + loss) if loss > 0.0 else 0.0, tick)
 
     def _piece(self, entry: Entry) -> tuple[int, int, int, int]:
         if self._span is not None and not (self._span[0] <= entry.first and entry.last <= self._span[1]):
@@ -144,8 +149,3 @@ def price(
 ) -> Price:
     """The price of a history: the largest loss at any tick, for the worst chain in Θ."""
     return Timeline(theta, adversary, entries, span=span).price()
-
-
-def _priced(best: Best) -> Price:
-    loss, tick = best
-    return Price(loss + _SLACK * (1.0 + loss) if loss > 0.0 else 0.0, tick)

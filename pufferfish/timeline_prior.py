@@ -19,8 +19,8 @@ Best = tuple[float, int | None]
 def search(runs: Runs, track: Track, window: range, best: Best) -> Best:
     """The largest loss in the runs of the window, and its tick; or the best so far."""
     edges, tilts = runs.edges, runs.tilts
-    lefts = _ratios(runs, track, window)
-    rights = _ratios(runs, track, window, backwards=True)
+    lefts = ratios(runs, track, window)
+    rights = ratios(runs, track, window, backwards=True)
     loss, tick = best
     for k, left, right in zip(window, lefts, rights, strict=True):
         orbit, tau = track.orbit(tilts[k]), nats(tilts[k][track.state])
@@ -28,15 +28,13 @@ def search(runs: Runs, track: Track, window: range, best: Best) -> Best:
         # No tick of the run can have more than this.
         if tau + math.log(max(left, limit) * max(right, limit)) <= loss:
             continue
-        last = edges[k + 1] - edges[k] - 1
-        for place in _places(orbit, last, left, right):
-            here = tau + math.log(orbit.after(place, left) * orbit.after(last - place, right))
-            if here > loss:
-                loss, tick = here, edges[k] + place
+        here, place = largest(orbit, edges[k + 1] - edges[k] - 1, left, right)
+        if tau + here > loss:
+            loss, tick = tau + here, edges[k] + place
     return loss, tick
 
 
-def _ratios(runs: Runs, track: Track, window: range, *, backwards: bool = False) -> list[float]:
+def ratios(runs: Runs, track: Track, window: range, *, backwards: bool = False) -> list[float]:
     """For each run of the window, the ratio of everything before its first tick (after its last)."""
     edges, tilts = runs.edges, runs.tilts
     if backwards:
@@ -55,8 +53,8 @@ def _ratios(runs: Runs, track: Track, window: range, *, backwards: bool = False)
     return found[::-1] if backwards else found
 
 
-def _places(orbit: Orbit, last: int, left: float, right: float) -> set[int]:
-    """The offsets where the run's largest loss can be: its ends, and around the crossing A = C."""
+def largest(orbit: Orbit, last: int, left: float, right: float) -> tuple[float, int]:
+    """The largest log A + log C in a run and its offset: at one of its ends or next to the crossing A = C."""
     limit, low = orbit.limit, -orbit.limit / orbit.kappa
     places = {0, last}
     if left < limit and right < limit and last > 1:
@@ -66,4 +64,4 @@ def _places(orbit: Orbit, last: int, left: float, right: float) -> set[int]:
         places.update(
             place for place in (crossing - 1, crossing, crossing + 1, crossing + 2) if 0 < place < last
         )
-    return places
+    return max((math.log(orbit.after(i, left) * orbit.after(last - i, right)), i) for i in places)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from pufferfish.binary import side
-from pufferfish.known import View, known_in_run, largest_in_run, peak
-from pufferfish.orbit import Orbit, orbit
+from pufferfish.envelope import Envelope
+from pufferfish.known import known_in_run, peak, soft_so_far
+from pufferfish.orbit import Matrix, Orbit, orbit, tick
 from pufferfish.runs import nats
 
 # What is left after this is below the rounding of the numbers themselves.
@@ -37,9 +38,11 @@ class Track:
         self.reach = reach(q, r)
         self.cap = self.base.from0(1)  # (1−q)/r: no ratio is larger
         self._orbits: dict[int, Orbit] = {0: self.base}
+        self._ticks: dict[int, Matrix] = {}
+        self._within: dict[int, list[float]] = {}
         self._peaks: dict[int, tuple[int, int]] = {}
-        self._within: dict[tuple[int, int], float] = {}
         self._ceilings: dict[int, float] = {}
+        self._envelopes: dict[tuple[int, int], Envelope] = {}
 
     def orbit(self, tilts: tuple[int, int]) -> Orbit:
         """The orbit of a run with these tilts."""
@@ -49,34 +52,45 @@ class Track:
             found = self._orbits[tilt] = orbit(self.q, self.r, nats(tilt))
         return found
 
-    def within(self, tilts: tuple[int, int], ticks: int) -> float:
-        """The largest V over the instants known among the next so many ticks, all of one tilt.
+    def tick(self, tilts: tuple[int, int]) -> Matrix:
+        """The map of one tick with these tilts."""
+        tilt = tilts[self.state]
+        found = self._ticks.get(tilt)
+        if found is None:
+            found = self._ticks[tilt] = tick(self.q, self.r, nats(tilt))
+        return found
 
-        One state's V rises up to its peak and falls, the other's is largest at an end (Lemma 4).
-        """
+    def within(self, tilts: tuple[int, int], ticks: int) -> float:
+        """The largest V over what can be known about the next so many ticks, all of one tilt."""
         tilt = tilts[self.state]
         if ticks == 0 or tilt == 0:
             return 0.0
-        if (tilt, ticks) in self._within:
-            return self._within[tilt, ticks]
-        here = self.orbit(tilts)
-        if tilt not in self._peaks:
-            self._peaks[tilt] = peak(here, self.base)
-        distance, state = self._peaks[tilt]
-        best = max(
-            0.0,
-            known_in_run(here, self.base, min(distance, ticks), state),
-            known_in_run(here, self.base, ticks, 1 - state),
-        )
+        here, base = self.orbit(tilts), self.base
         if self.soft:
-            view = View(here.matrix(0), 0)
-            best = largest_in_run(view, view, here, self.base, ticks=ticks, soft=True, floor=best)
-        self._within[tilt, ticks] = best
-        return best
+            if tilt not in self._within:
+                self._within[tilt] = list(soft_so_far(here, base))
+            values = self._within[tilt]
+            return values[min(ticks, len(values)) - 1]
+        # One state's V rises up to its peak and falls, the other's is largest at an end (Lemma 4).
+        if tilt not in self._peaks:
+            self._peaks[tilt] = peak(here, base)
+        distance, state = self._peaks[tilt]
+        told = known_in_run(here, base, min(distance, ticks), state)
+        return max(0.0, told, known_in_run(here, base, ticks, 1 - state))
 
     def ceiling(self, tilt: int) -> float:
         """A side's log-ratio where no tilt in reach is larger: at most that of an endless run of it."""
         found = self._ceilings.get(tilt)
         if found is None:
             found = self._ceilings[tilt] = side(self.q, self.r, nats(tilt), "informed", soft=self.soft)
+        return found
+
+    def envelope(self, low: float, high: float) -> Envelope:
+        """The envelope where ξ = m·C lies in [low, high], or a little wider: few different ones are computed."""
+        steps = math.floor(8.0 * math.log(low)), math.ceil(8.0 * math.log(high))
+        found = self._envelopes.get(steps)
+        if found is None:
+            found = self._envelopes[steps] = Envelope(
+                self.q, self.r, math.exp(steps[0] / 8.0), math.exp(steps[1] / 8.0), soft=self.soft
+            )
         return found
