@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrator.moments import STATISTICS, Floats, band_powers, covariance, mean
-from calibrator.quantiles import chi_square_quantile, rectangle_quantiles, student_quantiles
-from calibrator.statistics import WIDTHS
+from calibrator.quantiles import chi_square_quantile, rectangle_quantiles
+from calibrator.statistics import COARSENESS, WIDTHS
 from pufferfish.binary import Box
 
 FEWEST_DEVICES = 3
 """Two devices say nothing about the spread of a cohort."""
 CONFIDENCE = 0.95
-SPREAD_CONFIDENCE = 0.8
+SPREAD_CONFIDENCE = 0.85
 """One-sided, for the spread T between devices."""
 WIDE = 0.1
 """The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""
@@ -38,13 +38,14 @@ DEVIATIONS = np.geomspace(2.0, 0.004, 10)
 NODES, _weights = np.polynomial.hermite_e.hermegauss(19)
 LOG_WEIGHTS = np.log(_weights / _weights.sum())
 _WIDTH = np.array(WIDTHS, dtype=float)
+_COARSE = np.array([1, *COARSENESS], dtype=float)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Charged statistics, one row per device and noise version, as arrays.
 
-    `variance` is that of the noise on `ones`, summed over windows; on a band it is that times the band's width².
+    `variance` is that of the noise on `ones`, summed over windows; on a band it is that times (width·coarseness)².
     """
 
     devices: tuple[str, ...]
@@ -191,7 +192,7 @@ class Observed:
         counts = np.where(known, counts, 1.0)
         shares = np.concatenate([evidence.ones[:, None], evidence.changes / _WIDTH], axis=1) / counts
         # What was not counted has no say: its variance is beyond all others.
-        charged = np.where(known, evidence.variance[:, None] / counts**2, 1e12)
+        charged = np.where(known, evidence.variance[:, None] * _COARSE**2 / counts**2, 1e12)
         return cls(evidence, shares, np.sqrt(counts), charged)
 
     def at(self, x: Floats) -> _Devices:
@@ -396,26 +397,19 @@ def _upper(likelihood: _Likelihood, mu: float, m: int) -> tuple[float, float, fl
 def cohort_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
     """A box that holds the chain of a device of this cohort, whichever it is."""
     whole = np.diag(found.spread + found.centre_variance)[None]
-    low, high = _boxes(found.centre[None], whole, confidence, np.array([len(found.devices) - 1.0]))
+    low, high = _boxes(found.centre[None], whole, confidence)
     return _box(low[0], high[0])
 
 
 def device_regions(found: Fit, confidence: float = CONFIDENCE) -> dict[str, Box]:
     """For every device, a box that holds its own chain."""
-    # Where a device leans on the cohort, T was estimated with m−1 degrees of freedom; its own evidence has plenty.
-    freedom = (len(found.devices) - 1) / np.maximum(found.leaning.max(axis=1), 1e-2) ** 2
-    low, high = _boxes(found.chains, found.covariances, confidence, freedom)
+    low, high = _boxes(found.chains, found.covariances, confidence)
     return {name: _box(*ends) for name, *ends in zip(found.devices, low, high, strict=True)}
 
 
 def centre_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
     """A box that holds the cohort's centre: how well the average is known, whatever the spread."""
-    low, high = _boxes(
-        found.centre[None],
-        np.diag(found.centre_variance)[None],
-        confidence,
-        np.array([len(found.devices) - 1.0]),
-    )
+    low, high = _boxes(found.centre[None], np.diag(found.centre_variance)[None], confidence)
     return _box(low[0], high[0])
 
 
@@ -438,7 +432,7 @@ def _box(low: Floats, high: Floats) -> Box:
     return Box(float(low[0]), float(high[0]), float(low[1]), float(high[1]))
 
 
-def _boxes(x: Floats, covariances: Floats, confidence: float, freedom: Floats) -> tuple[Floats, Floats]:
+def _boxes(x: Floats, covariances: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Equal multiples of the standard deviations of logit q and logit r, so many that both hold with the confidence."""
     pi1, lam = chain(x)
     total = 1 - lam
@@ -451,7 +445,7 @@ def _boxes(x: Floats, covariances: Floats, confidence: float, freedom: Floats) -
     there = slopes @ covariances @ np.swapaxes(slopes, 1, 2)
     deviation = np.sqrt(there[:, [0, 1], [0, 1]])
     correlation = there[:, 0, 1] / (deviation[:, 0] * deviation[:, 1])
-    multiple = student_quantiles(rectangle_quantiles(confidence, correlation), freedom)[:, None]
+    multiple = rectangle_quantiles(confidence, correlation)[:, None]
     middle = np.log(ends) - np.log1p(-ends)
     low, high = (
         1 / (1 + np.exp(-np.clip(middle + sign * multiple * deviation, -14, 14))) for sign in (-1, 1)

@@ -38,7 +38,7 @@ from calibrator.statistics import BANDS
 from calibrator.store import belief, learning, setting, statistic
 from pufferfish.binary import Box
 
-FIRST_LOOK = 3
+FIRST_LOOK = 4
 """Windows before the first look."""
 CHECK_CONFIDENCE = 0.999
 """Of a check between looks: a false alarm costs nothing but evidence."""

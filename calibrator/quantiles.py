@@ -1,4 +1,4 @@
-"""Quantiles that the regions need: normal rectangles, Student's t, χ²."""
+"""Quantiles that the regions need: normal rectangles and χ²."""
 
 from __future__ import annotations
 
@@ -52,29 +52,3 @@ def _rectangle(confidence: float, angle: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if inside(middle) < confidence else (low, middle)
     return high
-
-
-def student_quantiles(normal: Floats, freedom: Floats) -> Floats:
-    """Student quantiles at the probabilities at which the normal law has these, all positive.
-
-    Hill's asymptotic expansion (Communications of the ACM 13, algorithm 396), for two or more degrees of freedom.
-    """
-    n, x = np.maximum(freedom, 2.0), np.asarray(normal, dtype=float)
-    a = 1 / (n - 0.5)
-    b = 48 / a**2
-    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
-    d = ((94.5 / (b + c) - 3) / b + 1) * np.sqrt(a * math.pi / 2) * n
-    tail = np.array([math.erfc(one / math.sqrt(2)) for one in x.reshape(-1).tolist()]).reshape(x.shape)
-    power = (d * tail) ** (2 / n)
-    # far in the tail
-    far = ((1 / (((n + 6) / (n * power) - 0.089 * d - 0.822) * (n + 2) * 3) + 0.5 / (n + 4)) * power - 1) * (
-        n + 1
-    ) / (n + 2) + 1 / power
-    # nearer
-    c = np.where(n < 5, c + 0.3 * (n - 4.5) * (x + 0.6), c)
-    c = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + c
-    y = x * x
-    y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
-    near = np.expm1(a * y * y)
-    found: Floats = np.sqrt(n * np.where(power > 0.05 + a, near, far))
-    return found

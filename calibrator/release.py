@@ -27,7 +27,7 @@ from calibrator.charge import (
 )
 from calibrator.mark import digest, head_of
 from calibrator.noise import noisy, variance
-from calibrator.statistics import BANDS, WIDTHS, Sums, bands_within, runs, sensitivity
+from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums, bands_within, runs, sensitivity
 from calibrator.store import batch, closed, ledger, release, setting
 from pufferfish.amplification import amplified
 from pufferfish.binary import Noise
@@ -233,7 +233,7 @@ def _write_statistics(
     members = list(sums.items())
     ones = noisy([one.ones for _, one in members], scale=scale)
     changes = [
-        noisy([one.changes[band] for _, one in members], scale=scale * WIDTHS[band])
+        noisy([one.changes[band] for _, one in members], scale=scale * WIDTHS[band] * COARSENESS[band])
         if band < bands_within(ticks)
         else [0] * len(members)
         for band in range(len(BANDS))

@@ -1,9 +1,10 @@
 """What is counted for learning: per device, noise version and window, the ones and the changes over bands of lags.
 
 With Z the sanitized states, `changes` of a band (a … b) is Σ_{h=a}^{b} Σ_t [Z_t ≠ Z_{t+h}]. Flipping one state moves
-`ones` by 1 and every lag's changes by at most 2. The noise on a band of w lags has scale w·s where that on `ones`
-has scale s, so the whole vector costs (1 + 2·bands)/s: a band costs what a single lag would, and averages over
-all its lags (the Laplace mechanism, on coordinates divided by 1, w, w, …).
+`ones` by 1 and every lag's changes by at most 2. The noise on a band of w lags has scale c·w·s where that on `ones`
+has scale s, so the whole vector costs (1 + Σ 2/c)/s: a band costs no more than a single lag would, and averages
+over all its lags (the Laplace mechanism, on coordinates divided by 1, c·w, …). The long lags are for misfit and for
+slow chains, which have time: their noise is coarser, c = 2.
 
 Every lag of a band is counted from the same starting ticks, so that the mean of a band is the plain mean of its
 lags whatever the gaps are.
@@ -19,6 +20,8 @@ import numpy as np
 BANDS = ((1, 1), (2, 4), (5, 13), (14, 40))
 """First and last lag of each band. They widen threefold: within a band λ^h changes little where it is not small."""
 WIDTHS = tuple(last - first + 1 for first, last in BANDS)
+COARSENESS = (1, 1, 2, 2)
+"""c of each band."""
 
 
 def bands_within(ticks: int) -> int:
@@ -28,7 +31,7 @@ def bands_within(ticks: int) -> int:
 
 def sensitivity(ticks: int) -> int:
     """What one sanitized state can move in a window's statistics: L1, in units of the scale on `ones`."""
-    return 1 + 2 * bands_within(ticks)
+    return 1 + sum(2 // coarse for coarse in COARSENESS[: bands_within(ticks)])
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibrator.estimate import Evidence
 from calibrator.noise import variance
-from calibrator.statistics import BANDS, WIDTHS, Sums
+from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums
 from pufferfish.binary import Noise
 
 Floats = NDArray[np.float64]
@@ -79,7 +79,7 @@ def evidence(sums: list[Sums], noise: Noise, *, charge: Charge | None, rng: np.r
         np.array([one.ticks for one in sums], dtype=float),
         np.array([one.ones for one in sums]) + drawn(1),
         np.array([one.starts for one in sums], dtype=float),
-        changes + np.stack([drawn(WIDTHS[band]) for band in range(len(BANDS))], axis=1),
+        changes + np.stack([drawn(WIDTHS[band] * COARSENESS[band]) for band in range(len(BANDS))], axis=1),
         np.full(count, 0.0 if charge is None else charge.windows * variance(charge.scale)),
     )
 

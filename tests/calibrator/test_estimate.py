@@ -71,7 +71,7 @@ def test_more_evidence_of_its_own_makes_a_device_stand_for_itself() -> None:
     short = counted(sanitized(q, r, noise, ticks=1000, rng=rng), ticks=1000)
     found = fit(evidence([*long, *short], noise, charge=None, rng=rng))
     assert found is not None
-    regions = device_regions(found)
+    regions = device_regions(found, 0.9999)
     assert regions["device-0"].contains(Box.point(0.05, 0.1))
     assert regions["device-0"].q_high < 0.08
     assert found.leaning[0].max() < 0.1 < found.leaning[1:].max(axis=1).min()

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from calibrator.statistics import BANDS, WIDTHS, Sums, runs, sensitivity
+from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums, runs, sensitivity
 
 
 def plain(states: bytes) -> tuple[int, list[int], list[int]]:
@@ -48,9 +48,9 @@ def test_pieces_are_joined_where_they_touch() -> None:
 
 
 def cost(one: Sums, two: Sums) -> float:
-    """The distance between two vectors of sums in units of their noise: 1 for `ones`, the band's width for it."""
-    bands = zip(one.changes, two.changes, WIDTHS, strict=True)
-    return abs(one.ones - two.ones) + sum(abs(a - b) / width for a, b, width in bands)
+    """The distance between two vectors of sums in units of their noise: 1 for `ones`, a band's width × coarseness."""
+    bands = zip(one.changes, two.changes, WIDTHS, COARSENESS, strict=True)
+    return abs(one.ones - two.ones) + sum(abs(a - b) / (width * coarse) for a, b, width, coarse in bands)
 
 
 @pytest.mark.parametrize("ticks", [2, 13, 30, 41, 160])

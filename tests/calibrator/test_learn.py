@@ -1,0 +1,203 @@
+"""Learning: Θ narrows by looks, widens on contradiction, never leaves the floor, and keeps no history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection, func, insert, select
+
+from calibrator import learn, store
+from calibrator.learn import (
+    FIRST_LOOK,
+    Statistic,
+    block_of,
+    last_look,
+    learned,
+    learned_devices,
+    note,
+    progress,
+)
+from calibrator.noise import variance
+from calibrator.statistics import COARSENESS, WIDTHS
+from evaluation.sanitized import counted, sanitized
+from pufferfish.binary import Box, Noise
+
+STREAM = "motion"
+NOISES = {1: Noise(0.2, 0.25), 2: Noise(0.1, 0.12)}
+START, FLOOR = Box(0.05, 0.7, 0.05, 0.7), Box(0.24, 0.26, 0.3, 0.32)
+CHAIN = (0.25, 0.31)
+TICKS, SCALE = 3000, 12.0
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Connection]:
+    engine = store.open_store(store.sqlite_url(tmp_path / "ledger.db"))
+    with engine.begin() as connection:
+        for version, noise in NOISES.items():
+            connection.execute(
+                insert(store.setting).values(
+                    stream=STREAM, version=version, policy=1, rho0=noise.rho0, rho1=noise.rho1, payload=b""
+                )
+            )
+        yield connection
+    engine.dispose()
+
+
+class Devices:
+    """Simulated devices that go on for ever, a window at a time."""
+
+    def __init__(self, seed: int, *, count: int = 10, chain: tuple[float, float] = CHAIN) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.count = count
+        self.chain = chain
+
+    def window(self, version: int = 1) -> list[Statistic]:
+        q, r = (np.full(self.count, one) for one in self.chain)
+        packed = sanitized(q, r, NOISES[version], ticks=TICKS, rng=self.rng)
+
+        def drawn(width: int) -> int:
+            return round(self.rng.laplace(0, SCALE * width))
+
+        return [
+            Statistic(
+                f"d{number}",
+                version,
+                sums.ticks,
+                sums.ones + drawn(1),
+                sums.starts,
+                [
+                    change + drawn(width * coarse)
+                    for change, width, coarse in zip(sums.changes, WIDTHS, COARSENESS, strict=True)
+                ],
+            )
+            for number, sums in enumerate(counted(packed, ticks=TICKS))
+        ]
+
+
+def take(db: Connection, devices: Devices, windows: int, version: int = 1) -> None:
+    for _ in range(windows):
+        note(db, STREAM, devices.window(version), variance=variance(SCALE))
+
+
+def theta(db: Connection, start: Box = START) -> Box:
+    return learned(db, STREAM, start=start, floor=FLOOR)
+
+
+def size(box: Box) -> float:
+    return (box.q_high - box.q_low) * (box.r_high - box.r_low)
+
+
+def test_looks_double() -> None:
+    """Blocks end at looks, and each look comes after twice the windows of the one before."""
+    ends = [windows for windows in range(1, 200) if windows == last_look(windows)]
+    assert ends == [FIRST_LOOK * 2**k for k in range(len(ends))]
+    for number, end in enumerate(ends):
+        assert (block_of(end), block_of(end + 1)) == (number, number + 1)
+
+
+def test_theta_narrows_at_looks_and_only_there(db: Connection) -> None:
+    """Before the first look Θ is the start; between looks it stays; each look leaves it within what it was."""
+    devices = Devices(1)
+    take(db, devices, FIRST_LOOK - 1)
+    assert theta(db) == START
+    take(db, devices, 1)
+    first = theta(db)
+    assert START.contains(first)
+    assert size(first) < size(START) / 3
+    take(db, devices, FIRST_LOOK - 1)
+    assert theta(db) == first
+    take(db, devices, 1, version=2)
+    second = theta(db)
+    assert first.contains(second)
+    assert second.contains(Box.point(*CHAIN))
+    assert progress(db, STREAM).contradictions == 0
+
+
+def test_every_device_has_its_own_theta(db: Connection) -> None:
+    """After a look each device has a Θ that holds its chain; an unknown device has the cohort's."""
+    take(db, Devices(2), FIRST_LOOK)
+    own = learned_devices(db, STREAM, start=START, floor=FLOOR)
+    assert set(own) == {f"d{number}" for number in range(10)}
+    assert all(box.contains(FLOOR) for box in own.values())
+    assert learned(db, STREAM, start=START, floor=FLOOR, device="d3") == own["d3"]
+    assert learned(db, STREAM, start=START, floor=FLOOR, device="nobody") == theta(db)
+
+
+def test_theta_never_leaves_the_floor(db: Connection) -> None:
+    """Whatever is learned, the floor is part of Θ."""
+    take(db, Devices(3, chain=(0.5, 0.6)), FIRST_LOOK * 2)
+    assert theta(db).contains(FLOOR)
+
+
+def test_data_outside_the_start_widens_it(db: Connection) -> None:
+    """Evidence against the policy's start does not leave Θ empty: it holds the start and the evidence."""
+    chain = (0.05, 0.08)
+    take(db, Devices(4, chain=chain), FIRST_LOOK)
+    start = Box(0.2, 0.4, 0.2, 0.4)
+    found = learned(db, STREAM, start=start, floor=FLOOR)
+    assert found.contains(start)
+    assert found.contains(Box.point(*chain))
+
+
+def test_drift_widens_at_once(db: Connection) -> None:
+    """When the devices change, what was believed is dropped within a few windows, and the new chain is learned."""
+    take(db, Devices(5), FIRST_LOOK * 2)
+    assert not theta(db).contains(Box.point(0.08, 0.1))
+    changed = Devices(6, chain=(0.08, 0.1))
+    windows = 0
+    while not progress(db, STREAM).contradictions:
+        take(db, changed, 1)
+        windows += 1
+        assert windows <= FIRST_LOOK
+    assert theta(db).contains(START)
+    take(db, changed, FIRST_LOOK)
+    assert theta(db).contains(Box.point(0.08, 0.1))
+    assert progress(db, STREAM).contradictions == 1
+
+
+def test_a_device_that_differs_is_believed(db: Connection) -> None:
+    """A device whose own looks disagree with what was believed of it gets the newer region."""
+    devices = Devices(7)
+    take(db, devices, FIRST_LOOK)
+    before = learned_devices(db, STREAM, start=START, floor=FLOOR)["d0"]
+    odd = Devices(8, count=1, chain=(0.6, 0.55))
+    for _ in range(FIRST_LOOK):
+        rest = [replace(one, device=f"d{number + 1}") for number, one in enumerate(devices.window()[1:])]
+        note(db, STREAM, [*odd.window(), *rest], variance=variance(SCALE))
+    after = learned_devices(db, STREAM, start=START, floor=FLOOR)["d0"]
+    assert not before.contains(after)
+
+
+def test_memory_is_flat(db: Connection) -> None:
+    """However many windows, at most two blocks of statistics and one belief per device are kept."""
+    devices = Devices(9, count=4)
+    window = devices.window()
+    for number in range(FIRST_LOOK * 2**5):
+        note(db, STREAM, window, variance=variance(SCALE))
+        rows = db.execute(select(func.count()).select_from(store.statistic)).scalar_one()
+        assert rows <= 2 * 4, number
+    assert db.execute(select(func.count()).select_from(store.belief)).scalar_one() == 1 + 4
+    assert progress(db, STREAM).windows == FIRST_LOOK * 2**5
+
+
+def test_reporting_only_leaves_theta_uncovered(db: Connection) -> None:
+    """With `report` the misfit is measured and Θ stays; with `cover` Θ reaches further down."""
+    take(db, Devices(10), FIRST_LOOK)
+    learn._keep(db, STREAM, replace(progress(db, STREAM), shift=-0.5))
+    covered = theta(db)
+    reported = learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
+    assert covered.contains(reported)
+    assert covered.q_low < 0.75 * reported.q_low
+    assert covered.r_low < 0.75 * reported.r_low
+    assert learn.misfit_of(db, STREAM) is not None
+
+
+def test_few_devices_learn_nothing(db: Connection) -> None:
+    """Two devices leave the start standing."""
+    take(db, Devices(11, count=2), FIRST_LOOK * 2)
+    assert theta(db) == START
+    assert learn.misfit_of(db, STREAM) is None

@@ -1,0 +1,71 @@
+"""Misfit: long-lag correlation beyond the fitted chains is seen, measured and covered; a mixture of chains is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrator.estimate import Fit, fit
+from calibrator.misfit import Misfit, measure, shifted
+from calibrator.statistics import BANDS, Sums
+from evaluation.sanitized import Charge, counted, evidence, sanitized
+from pufferfish.binary import Box, Noise
+
+NOISE = Noise(0.15, 0.2)
+CHARGE = Charge(scale=10.0, windows=3)
+
+
+def fitted(sums: list[Sums], rng: np.random.Generator) -> tuple[Fit, Misfit]:
+    seen = evidence(sums, NOISE, charge=CHARGE, rng=rng)
+    found = fit(seen)
+    assert found is not None
+    return found, measure(seen, found)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.6])
+def test_first_order_chains_have_no_misfit(spread: float) -> None:
+    """Neither one chain nor a mixture of very different ones is taken for a misfit."""
+    rng = np.random.default_rng(4)
+    chains = 1 / (1 + np.exp(-rng.normal([-1.6, -1.2], spread, (20, 2))))
+    _, misfit = fitted(counted(sanitized(*chains.T, NOISE, ticks=8000, rng=rng), ticks=8000), rng)
+    assert misfit.shift == 0
+    assert [band.excess for band in misfit.bands] == [0.0] * len(BANDS)
+
+
+def slow_and_fast(rng: np.random.Generator, *, devices: int, ticks: int) -> list[Sums]:
+    """Streams that change quickly around a level that changes slowly: not of first order."""
+    slow = np.cumsum(rng.random((devices, ticks)) < 0.01, axis=1) % 2
+    states = rng.random((devices, ticks)) < np.where(slow, 0.75, 0.2)
+    flipped = rng.random((devices, ticks)) < np.where(states, NOISE.rho1, NOISE.rho0)
+    found = []
+    for row in states ^ flipped:
+        sums = Sums()
+        sums.add(row.astype(np.uint8).tobytes())
+        found.append(sums)
+    return found
+
+
+def test_slow_levels_are_a_misfit_and_are_covered() -> None:
+    """The excess at long lags is reported; the shifted Θ holds a chain as correlated at those lags as the data."""
+    rng = np.random.default_rng(5)
+    found, misfit = fitted(slow_and_fast(rng, devices=12, ticks=12_000), rng)
+    far = misfit.bands[-1]
+    assert far.excess > 0.05
+    assert far.seen == pytest.approx(far.fitted + far.excess)
+    assert misfit.shift < -0.2
+    b = found.centre[1] + misfit.shift
+    lags = np.arange(far.first, far.last + 1)
+    covering = 1 - 2 / (1 + np.exp(-b))
+    assert np.mean(covering**lags) >= far.seen - 3 * far.error
+
+
+def test_shifting_keeps_the_share_of_ones() -> None:
+    """Every end of a shifted box has the π1 it had, and b moved by the shift."""
+    box = Box(0.1, 0.3, 0.2, 0.4)
+    moved = shifted(box, -0.7)
+    for old, new in (((0.1, 0.2), (moved.q_low, moved.r_low)), ((0.3, 0.4), (moved.q_high, moved.r_high))):
+        assert new[0] / sum(new) == pytest.approx(old[0] / sum(old))
+        halves = [sum(ends) / 2 for ends in (old, new)]
+        assert np.diff(np.log(np.array(halves) / (1 - np.array(halves)))) == pytest.approx(-0.7)
+    same = shifted(box, 0.0)
+    assert (same.q_low, same.q_high, same.r_low, same.r_high) == pytest.approx((0.1, 0.3, 0.2, 0.4))
