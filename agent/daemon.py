@@ -28,6 +28,7 @@ from agent.status import status
 from agent.stream import Stream
 from agent.systemd import Systemd
 from agent.tick import Clock
+from agent.windows import Closed, MadeRelease, release
 from broker.connection import Connection, Offline, Will
 from broker.messages import Counted, Seen, Status, StreamPolicy, decode, encode
 from broker.problem import Problem, Rejected
@@ -174,28 +175,46 @@ class Agent:
 
     def _beat(self) -> None:
         made: list[Made] = []
+        releases: list[MadeRelease] = []
         for name, stream in self._streams.items():
-            elapsed, batches = stream.beat(self._watermark(name))
-            made += batches
+            beat = stream.beat(self._watermark(name))
+            made += beat.made
+            releases += self._release(name, stream.policy, beat.closed)
+            elapsed = beat.elapsed
             if elapsed.clock != "steady":
                 self._clock_set[name] += 1
                 self._log.warning(f"clock set {elapsed.clock}", stream=name, next_tick=elapsed.last + 1)
             if refused := stream.newly_refused():
                 self._log.warning("values refused", stream=name, count=refused)
-        self._commit(made)
+        self._commit(made, releases)
 
-    def _commit(self, made: list[Made]) -> None:
+    def _release(self, name: str, policy: StreamPolicy, closed: list[Closed]) -> list[MadeRelease]:
+        """Draw the noise of closed windows that were not released before."""
+        made: list[MadeRelease] = []
+        for window in closed:
+            first, entry = self._outbox.released.get((name, window.window), (-1, 0))
+            entry += 1 + sum(other.window == window.window for other in made)
+            if window.first > first:
+                setting = self._settings.noise[name]
+                made.append(release(window, name, policy, setting, device=self._config.device, entry=entry))
+        return made
+
+    def _commit(self, made: list[Made], releases: list[MadeRelease] | None = None) -> None:
         before = {name: (book.buffered, book.dropped) for name, book in self._outbox.books.items()}
         seen, self._seen = self._seen, {}
+        delivered, self._publisher.delivered = sorted(self._publisher.delivered), set()
         try:
             self._outbox.commit(
                 made,
                 periods={name: stream.policy.period_ms for name, stream in self._streams.items()},
                 seen=seen,
                 now_ms=self._clock.wall() // 1_000_000,
+                releases=releases or [],
+                delivered=delivered,
             )
         except DiskFullError as error:
             self._seen = seen | self._seen
+            self._publisher.delivered |= set(delivered)
             ticks = sum(batch.last - batch.first + 1 for batch in made)
             self._not_stored += ticks
             self._log.error("outbox takes no more", error=str(error), ticks_not_stored=ticks)

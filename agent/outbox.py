@@ -9,6 +9,8 @@ committed state, per stream and in ticks,
 Drop policy: when the waiting batches exceed the size or age allowed, the oldest goes first. A dropped batch may
 have been counted without our knowing yet; its ticks are remembered as lost, and when `seen` shows that they were
 counted after all, they are no longer among the dropped.
+A release made on the device is stored in the same transaction, as the bytes that will be sent, before they leave;
+its window is then marked as released for good. At most RELEASES of a window wait to be sent, the oldest goes first.
 A corrupt file is set aside, never deleted; watermark and counters come back from the mark (agent/mark.py), what
 waited in the file is lost and counted as dropped.
 """
@@ -23,11 +25,15 @@ from pathlib import Path
 
 from agent.mark import RESERVE_MS, Mark, StreamMark
 from agent.runs import Runs
+from agent.windows import MadeRelease
 from broker.messages import Counted
 from broker.problem import Problem
 
 LOST_RUNS = 256
 """How many runs of lost ticks are remembered per stream; older ones stay dropped for good."""
+
+RELEASES = 200
+"""How many releases of one window wait at most."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS stream (
@@ -39,6 +45,10 @@ CREATE TABLE IF NOT EXISTS batch (
   made_ms INTEGER NOT NULL, payload BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS batch_by_tick ON batch (stream, last);
+CREATE TABLE IF NOT EXISTS release (
+  stream TEXT NOT NULL, window TEXT NOT NULL, first INTEGER NOT NULL, entry INTEGER NOT NULL, payload BLOB,
+  PRIMARY KEY (stream, window, first)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lost (
   stream TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (stream, first)
 ) WITHOUT ROWID;
@@ -150,6 +160,14 @@ class Outbox:
             self.books[stream].waiting.add(first, last)
         for stream, first, last in self._db.execute("SELECT stream, first, last FROM lost"):
             self.books[stream].lost.add(first, last)
+        self.released: dict[tuple[str, str], tuple[int, int]] = {}
+        """Per stream and window the first tick of the last window released, and how many there were."""
+        self.unsent: dict[tuple[str, str, int], bytes] = {}
+        """Releases whose arrival at the broker is not known."""
+        for stream, window, first, entry, payload in self._db.execute("SELECT * FROM release ORDER BY first"):
+            self.released[stream, window] = (first, entry)
+            if payload is not None:
+                self.unsent[stream, window, first] = payload
         (self.bytes,) = self._db.execute("SELECT coalesce(sum(length(payload)), 0) FROM batch").fetchone()
         self._catch_up()
         self._write_mark()
@@ -193,6 +211,8 @@ class Outbox:
         periods: Mapping[str, int],
         seen: Mapping[str, Counted],
         now_ms: int,
+        releases: Sequence[MadeRelease] = (),
+        delivered: Sequence[tuple[str, str, int]] = (),
     ) -> None:
         """One beat, all or nothing: add what was made, forget what was seen, drop what is too much or too old.
 
@@ -208,8 +228,10 @@ class Outbox:
                     self._forget(draft, stream, seen[stream])
                 self._drop(draft, now_ms)
                 self._save(draft)
+                released, unsent = self._save_releases(releases, delivered)
         except sqlite3.OperationalError as error:
             raise DiskFullError(str(error)) from None
+        self.released, self.unsent = released, unsent
         if draft.touched:
             draft.apply(self.books)
             self.bytes += draft.bytes
@@ -307,6 +329,34 @@ class Outbox:
                 "DELETE FROM lost WHERE stream = ? AND first = ?", [(name, run[0]) for run in old - new]
             )
             self._db.executemany("INSERT INTO lost VALUES (?, ?, ?)", [(name, *run) for run in new - old])
+
+    def _save_releases(
+        self, releases: Sequence[MadeRelease], delivered: Sequence[tuple[str, str, int]]
+    ) -> tuple[dict[tuple[str, str], tuple[int, int]], dict[tuple[str, str, int], bytes]]:
+        """Add releases, let go of delivered ones and of the oldest beyond the bound; `released` and `unsent` then."""
+        released, unsent, gone = dict(self.released), dict(self.unsent), list(delivered)
+        for made in releases:
+            window = (made.stream, made.window)
+            first, entry = released.get(window, (-1, 0))
+            if made.first <= first:
+                raise RuntimeError("a window was about to be released again")
+            released[window] = (made.first, entry + 1)
+            unsent[*window, made.first] = made.payload
+            self._db.execute(
+                "INSERT INTO release VALUES (?, ?, ?, ?, ?)", (*window, made.first, entry + 1, made.payload)
+            )
+            gone += [key for key in unsent if key[:2] == window][:-RELEASES]
+        for key in gone:
+            unsent.pop(key, None)
+            self._db.execute(
+                "UPDATE release SET payload = NULL WHERE (stream, window, first) = (?, ?, ?)", key
+            )
+            # The newest row stays: it is the mark that its window has been released.
+            self._db.execute(
+                "DELETE FROM release WHERE (stream, window) = (?, ?) AND payload IS NULL AND first < ?",
+                (*key[:2], released[key[:2]][0]),
+            )
+        return released, unsent
 
     def _write_mark(self) -> None:
         self._marked = {

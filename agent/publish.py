@@ -36,6 +36,8 @@ class Publisher:
         self._outbox, self._connection, self._topics, self._device = outbox, connection, topics, device
         self._window, self._first_resend_s, self._post = window, resend_s, post
         self.acknowledged = 0
+        self.delivered: set[tuple[str, str, int]] = set()
+        """Releases that the broker has acknowledged, until the outbox knows."""
         self.sent = 0
         self._round = 0
         self.reconnected()
@@ -47,6 +49,7 @@ class Publisher:
         self._cursor = 0
         self._in_flight = 0
         self._ahead: deque[Waiting] = deque()
+        self._handed: set[tuple[str, str, int]] = set()
 
     def reconnected(self) -> None:
         """Everything that waits is sent again: who knows what the broken connection swallowed."""
@@ -62,6 +65,7 @@ class Publisher:
     def pump(self, now: float) -> None:
         """Send as much as the window lets through."""
         self._look_back(now)
+        self._pump_releases()
         while self._in_flight < self._window and self._connection.connected:
             if not self._ahead:
                 self._ahead.extend(self._outbox.page(self._cursor, PAGE))
@@ -79,6 +83,22 @@ class Publisher:
             self._highest = max(self._highest, batch.id)
             self._in_flight += 1
             self.sent += 1
+
+    def _pump_releases(self) -> None:
+        """Send each release of the device until it is acknowledged, the same bytes each time."""
+        for key, payload in self._outbox.unsent.items():
+            if key in self._handed or key in self.delivered:
+                continue
+            topic = self._topics.release(key[0], key[1], self._device)
+            done = partial(self._post, partial(self._on_delivered, key))
+            try:
+                self._connection.publish(topic, payload, retain=True, on_acknowledged=done)
+            except Offline:
+                return
+            self._handed.add(key)
+
+    def _on_delivered(self, key: tuple[str, str, int]) -> None:
+        self.delivered.add(key)
 
     def _on_acknowledged(self, round_: int) -> None:
         self.acknowledged += 1

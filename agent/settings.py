@@ -4,9 +4,9 @@ A policy is applied iff it is signed by an ops key, is for this cohort, its vers
 audience's ε is within the device's cap, and no stream in use changes its period (ticks of another period would be
 other instants). A noise setting is applied iff it is signed by a calibrator key, is for this stream and device, made
 for the applied policy, newer than the applied one, its Θ contains the policy's floor, both flip probabilities are
-at least the device's floor, and the loss recomputed here for its Θ is within the policy's ε for operators (the
-loss of docs/theory.md, 2.1 and 2.2, through pufferfish.binary.loss). Otherwise nothing changes, and the reason is kept
-for `status`.
+at least the device's floor, and the loss recomputed here for its Θ, of the stream and the windows that the device
+releases together, is within the policy's ε for operators (the loss of docs/theory.md, 2.1 and 2.2, through
+pufferfish.binary.loss). Otherwise nothing changes, and the reason is kept for `status`.
 
 The last good ones lie on disk as they were received and are verified again, in full, when they are read.
 """
@@ -21,11 +21,12 @@ from pathlib import Path
 
 from agent.config import TrustSection
 from agent.mark import replace_durably
+from agent.windows import tilt
 from broker.messages import NoiseSetting, Policy, Refusal, StreamPolicy, decode
 from broker.problem import Reason, Rejected
 from broker.signature import PublicKey, Signed, verify
 from broker.topics import Address
-from pufferfish.binary import loss
+from pufferfish.binary import Box, loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,27 @@ def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[
                     Reason.EPSILON_ABOVE_CAP,
                     f"{name}: ε for {audience} is {epsilon:g}, this device allows {trust.epsilon_max:g}",
                 )
+        _check_windows(name, stream, stream.theta.start.box)
         if periods.get(name, stream.period_ms) != stream.period_ms:
             raise Rejected(
                 Reason.PERIOD_CHANGED,
                 f"{name}: ticks of {periods[name]} ms are in use and never change: give the stream a new name",
+            )
+
+
+def _check_windows(name: str, policy: StreamPolicy, theta: Box) -> None:
+    """Rejected unless the windows that the device releases are within ε for whoever reads them.
+
+    They cost every tick the same, so the endless constant tilt prices them (docs/theory.md, 2.4). Operators read the
+    stream as well: its noise is added when a noise setting is checked.
+    """
+    windows = tilt(policy)
+    found = loss(theta, tau0=windows, tau1=windows, adversary=policy.adversary) if windows else 0.0
+    for audience, epsilon in (("public", policy.epsilon.public), ("operator", policy.epsilon.operator)):
+        if not found <= epsilon:
+            raise Rejected(
+                Reason.LOSS_ABOVE_EPSILON,
+                f"{name}: the device's windows lose {found:.6g} to the {audience}, the policy allows {epsilon:g}",
             )
 
 
@@ -71,8 +89,11 @@ def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> No
         raise Rejected(Reason.THETA_NARROWER_THAN_FLOOR, "Θ does not contain the policy's floor")
     if min(setting.rho0, setting.rho1) < trust.rho_min:
         raise Rejected(Reason.NOISE_BELOW_FLOOR, f"a flip probability is below {trust.rho_min:g}")
-    noise = setting.noise
-    found = loss(setting.theta.box, tau0=noise.tau0, tau1=noise.tau1, adversary=policy.adversary)
+    _check_windows(setting.stream, policy, setting.theta.box)
+    noise, windows = setting.noise, tilt(policy)
+    found = loss(
+        setting.theta.box, tau0=noise.tau0 + windows, tau1=noise.tau1 + windows, adversary=policy.adversary
+    )
     if not found <= policy.epsilon.operator:
         raise Rejected(
             Reason.LOSS_ABOVE_EPSILON,

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from agent.discretise import discretiser
 from agent.outbox import Made
 from agent.perturb import Mechanism
 from agent.source import Source
 from agent.tick import Clock, Elapsed, Ticker
+from agent.windows import Closed, WindowCounter
 from broker.messages import NoiseSetting, StreamPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What one beat of one stream gave."""
+
+    elapsed: Elapsed
+    made: list[Made]
+    closed: list[Closed]
 
 
 class Stream:
@@ -22,6 +34,10 @@ class Stream:
         self._ticker = Ticker(clock, policy.period_ms, watermark)
         self._discretiser = discretiser(policy)
         self._mechanism: Mechanism | None = None
+        self._windows = [
+            WindowCounter(window, section.ticks, len(policy.states))
+            for window, section in policy.device_windows.items()
+        ]
         self._refused = source.unreadable
 
     def use(self, setting: NoiseSetting | None) -> None:
@@ -41,12 +57,14 @@ class Stream:
         before, self._refused = self._refused, self.values_refused
         return self._refused - before
 
-    def beat(self, watermark: int) -> tuple[Elapsed, list[Made]]:
-        """Batches of the ticks that have ended. Without a setting they are a gap: no value is kept for later."""
+    def beat(self, watermark: int) -> Beat:
+        """Batches and windows of the ticks that have ended. Without a setting they are a gap: no value is kept."""
         elapsed = self._ticker.elapsed()
         values = self.source.take(elapsed.first, elapsed.last)
         if self._mechanism is None:
-            return elapsed, []
+            return Beat(elapsed, [], [])
         states = self._discretiser.states(values)
         after = watermark if watermark >= 0 else None
-        return elapsed, self._mechanism.batches(self.name, elapsed.first, states, after)
+        made = self._mechanism.batches(self.name, elapsed.first, states, after)
+        closed = [window for counter in self._windows for window in counter.add(elapsed.first, states)]
+        return Beat(elapsed, made, closed)

@@ -1,0 +1,45 @@
+"""Exact discrete Laplace noise on integers, in integers only: P(k) ∝ e^(−|k|/scale).
+
+The sampler of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", Algorithms 1 and 2, from
+the operating system's generator. Adding it to a count costs a tilt of 1/scale wherever the count may change by one
+(docs/theory.md, section 2): two neighbouring counts give any output with probabilities at most e^(1/scale) apart.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import exp
+from secrets import randbelow
+
+
+def discrete_laplace(scale: Fraction) -> int:
+    """One draw; the scale is a positive fraction, and nothing is rounded."""
+    if scale <= 0:
+        raise ValueError(f"scale is {scale}; it must be positive")
+    # Magnitude m = ⌊x/d⌋ of a geometric x with P(x) ∝ e^(−x/n), where scale = n/d: then P(m) ∝ e^(−m·d/n).
+    n, d = scale.numerator, scale.denominator
+    while True:
+        rest = randbelow(n)
+        if not _happens(rest, n):
+            continue
+        whole = 0
+        while _happens(1, 1):
+            whole += 1
+        magnitude = (rest + n * whole) // d
+        negative = bool(randbelow(2))
+        if magnitude or not negative:  # zero has one sign only
+            return -magnitude if negative else magnitude
+
+
+def _happens(numerator: int, denominator: int) -> bool:
+    """True with probability e^(−numerator/denominator), for a fraction in [0, 1], by its alternating series."""
+    k = 1
+    while randbelow(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
+
+
+def standard_deviation(scale: float) -> float:
+    """√(2p)/(1−p) with p = e^(−1/scale)."""
+    p = exp(-1.0 / scale)
+    return float((2 * p) ** 0.5 / (1 - p))
