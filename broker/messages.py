@@ -116,6 +116,16 @@ class Window(Message):
         return self
 
 
+class DeviceWindow(Message):
+    """A tumbling window that the device itself counts and releases, with discrete Laplace noise of this scale.
+
+    It costs each tick 1/scale (two states) or 2/scale (more) in both audiences' accounts.
+    """
+
+    ticks: Annotated[int, Field(ge=1, le=2**40)]
+    scale: Annotated[float, Field(gt=0, le=1e12)]
+
+
 class Assumption(Message):
     """Θ before any evidence, and the region that Θ always contains however much evidence there is."""
 
@@ -139,8 +149,17 @@ class StreamPolicy(Message):
     adversary: Adversary = "informed"
     epsilon: Audiences
     windows: Annotated[dict[Level, Window], Field(max_length=16)]
+    device_windows: Annotated[dict[Level, DeviceWindow], Field(max_length=16)] = {}
     learning: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of a window's public tilt that pays for what the calibrator learns from it."""
+
+    @model_validator(mode="after")
+    def _a_window_has_one_maker(self) -> Self:
+        if self.windows.keys() & self.device_windows.keys():
+            raise ValueError(
+                "a window is the calibrator's or the device's, not both: give them different names"
+            )
+        return self
 
     @model_validator(mode="after")
     def _discretiser_fits(self) -> Self:
