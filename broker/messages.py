@@ -152,6 +152,8 @@ class StreamPolicy(Message):
     device_windows: Annotated[dict[Level, DeviceWindow], Field(max_length=16)] = {}
     learning: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of a window's public tilt that pays for what the calibrator learns from it."""
+    misfit: Literal["cover", "report"] = "cover"
+    """Whether Θ also covers correlation over long lags that a first-order chain does not have, or it is only told."""
 
     @model_validator(mode="after")
     def _a_window_has_one_maker(self) -> Self:

@@ -347,7 +347,9 @@ class Cohort:
     # -- Θ, settings, accounts -----------------------------------------------------------------------------
 
     def _theta(self, db: Connection, name: str, stream: StreamPolicy) -> Box:
-        return learned(db, name, start=stream.theta.start.box, floor=stream.theta.floor.box)
+        return learned(
+            db, name, start=stream.theta.start.box, floor=stream.theta.floor.box, misfit=stream.misfit
+        )
 
     def _account(self, db: Connection, name: str, stream: StreamPolicy) -> Account:
         """The public account under the Θ believed now: the past is priced anew when Θ has changed."""
