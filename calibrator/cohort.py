@@ -107,8 +107,7 @@ class Cohort:
         self.policy = self._stored_policy()
         with engine.begin() as db:
             self._quarantine = Quarantine(db, self._limits)
-            self.marked = self._check_mark_file(db)
-            """Whether a mark outside the database has vouched for it."""
+            self._check_mark_file(db)
 
     # -- what arrives --------------------------------------------------------------------------------------
 
@@ -255,12 +254,10 @@ class Cohort:
 
     # -- the high-water mark -------------------------------------------------------------------------------
 
-    def _check_mark_file(self, db: Connection) -> bool:
-        """Hold the ledger against the marks in the file; True if there are any and all lie on it."""
-        marks = read_marks(self._mark_path) if self._mark_path is not None else {}
-        for stream, mark in marks.items():
+    def _check_mark_file(self, db: Connection) -> None:
+        """Hold the ledger against the marks in the file."""
+        for stream, mark in read_marks(self._mark_path).items() if self._mark_path is not None else ():
             self._hold_against(db, stream, mark)
-        return bool(marks) and not self.stopped
 
     def _check_broker_mark(self, db: Connection, stream: str, payload: bytes) -> None:
         """Hold the ledger against what we said of it on the broker; only our own seal counts."""

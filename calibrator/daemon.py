@@ -68,10 +68,15 @@ class Daemon:
         self._unsent: list[tuple[int, str, bytes]] = []
         self._newest: dict[str, bytes] = {}
         self._waiting: set[str] = set()
+        self._ours: set[str] = set()
+        """Topics on which we ourselves listen to what we said before."""
         self._to_tell: set[str] = set()
         self._tell_next = self._report_next = 0.0
         self._greet = True
-        self._settled_at: float | None = None
+        self._settled = False
+        self._settles_at: float | None = None
+        self._received = self._taken = 0
+        self._to_take: int | None = None
         self._settings: dict[str, int] = {}
         self._ledgers: dict[str, LedgerState] = {}
         self._stopping = self._reload_asked = False
@@ -139,30 +144,40 @@ class Daemon:
         stopped = len(self._cohort.stopped)
         if arrived:
             self._to_tell |= self._cohort.take(arrived)
-        closed = self._cohort.close_due() if self._may_charge() else []
+        self._settle()
+        closed = self._cohort.close_due() if self._settled else []
         if closed:
             self._unsent = self._cohort.unsent()
         if closed or self._cohort.policy is not followed or len(self._cohort.stopped) != stopped:
             self._refresh()
         self._note_acknowledged()
+        topics = self._cohort.topics
         if self._connection.connected:
             if self._greet:
                 self._greet = False
                 self._handed_over.clear()
                 self._waiting |= self._newest.keys()
+                self._waiting -= {topics.ledger(stream) for stream in self._cohort.stopped}
                 self._to_tell |= self._cohort.devices()
             self._tell_seen()
             self._publish()
         self._report()
         self._systemd.feed(healthy=self._connection.alive)
 
-    def _may_charge(self) -> bool:
-        """Nothing is charged before a mark from outside the database could have said that it is an old one."""
-        if self._cohort.marked:
-            return True
-        if self._settled_at is None and self._connection.connected:
-            self._settled_at = time.monotonic() + SETTLED_S
-        return self._settled_at is not None and time.monotonic() >= self._settled_at
+    def _settle(self) -> None:
+        """Find out whether what the broker retains of us, our marks and settings among it, has been taken in.
+
+        Before that nothing is charged, and nothing of ours on the broker is overwritten: it may tell that the
+        database is an old one.
+        """
+        if self._settled or not self._connection.connected:
+            return
+        if self._settles_at is None:
+            self._settles_at = time.monotonic() + SETTLED_S
+        if time.monotonic() >= self._settles_at:
+            if self._to_take is None:
+                self._to_take = self._received
+            self._settled = self._taken >= self._to_take
 
     def _take(self, timeout: float) -> list[Arrived]:
         arrived: list[Arrived] = []
@@ -172,6 +187,7 @@ class Daemon:
                 arrived.append(self._inbox.get_nowait())
         except queue.Empty:
             pass
+        self._taken += len(arrived)
         return arrived
 
     def _refresh(self) -> None:
@@ -179,11 +195,15 @@ class Daemon:
         topics = self._cohort.topics
         for stream, setting in self._cohort.settings().items():
             self._settings[stream] = setting.message.version
+            self._ours.add(topics.noise(stream))
             self._state(topics.noise(stream), setting.payload)
         for account in self._cohort.accounts():
             self._ledgers[account.stream] = account
+            self._ours.add(topics.ledger(account.stream))
             if account.seal is not None:
                 self._state(topics.ledger(account.stream), encode(account))
+            else:
+                self._waiting.discard(topics.ledger(account.stream))
 
     def _tell_seen(self) -> None:
         if not self._to_tell or time.monotonic() < self._tell_next:
@@ -200,7 +220,7 @@ class Daemon:
 
     def _publish(self) -> None:
         try:
-            for topic in sorted(self._waiting):
+            for topic in sorted(self._waiting if self._settled else self._waiting - self._ours):
                 self._connection.publish(topic, self._newest[topic], retain=True)
                 self._waiting.discard(topic)
             for entry, topic, payload in self._unsent:
@@ -269,6 +289,7 @@ class Daemon:
     def _receive(self, topic: str, payload: bytes, _retained: bool) -> None:
         try:
             self._inbox.put_nowait(Arrived(topic, payload))
+            self._received += 1
         except queue.Full:
             if self._dropped % INBOX == 0:
                 self._log.warning("inbox_full", dropped=self._dropped + 1)

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-WRITERS = ("hushmq.manual", "agent.reference", "broker.asyncapi", "broker.topics_page")
+WRITERS = (
+    "hushmq.manual",
+    "agent.reference",
+    "calibrator.reference",
+    "broker.asyncapi",
+    "broker.topics_page",
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 

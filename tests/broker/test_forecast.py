@@ -29,9 +29,9 @@ def test_the_calibrators_own_numbers(theta: Box, adversary: Adversary) -> None:
     learning = 0
     for share in found.shares:
         spent = spending(policy, share.window, share.scope, theta=theta, noises=[noise])
-        assert share.tilt == pytest.approx(spent.release / NANO, abs=2e-9)
+        assert share.tilt == pytest.approx(spent.release / NANO, rel=1e-6)
         learning += spent.learning
-    assert found.learning == pytest.approx(learning / NANO, abs=2e-9)
+    assert found.learning == pytest.approx(learning / NANO, rel=1e-6)
     assert 0.99 * 4.0 < found.operator <= 4.0
     assert 0.99 < found.public <= 1.0 + 1e-9
 

@@ -68,7 +68,6 @@ def test_the_newest_backup_goes_on(tmp_path: Path) -> None:
     restore(tmp_path)
     with desk(sqlite(tmp_path), mark_path=tmp_path / "mark") as here:
         assert here.cohort.stopped == {}
-        assert here.cohort.marked
         fill(here, 2)
         assert here.cohort.released == 1
 
@@ -84,7 +83,6 @@ def test_the_broker_remembers_too(tmp_path: Path) -> None:
         retained = encode(here.cohort.accounts()[0])
     restore(tmp_path)
     with desk(sqlite(tmp_path)) as here:
-        assert not here.cohort.marked
         here.cohort.take([Arrived(TOPICS.ledger(STREAM), retained)])
         assert STREAM in here.cohort.stopped
 

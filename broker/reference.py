@@ -1,0 +1,104 @@
+"""A settings reference in Markdown, written from the models that read the settings."""
+
+from __future__ import annotations
+
+import json
+import types
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+
+def reference(model: type[BaseModel], head: str) -> str:
+    """The whole reference: what stands above it, then every section with its settings."""
+    return head + "".join(_section(model, "")) + "\n"
+
+
+def _section(model: type[BaseModel], name: str) -> list[str]:
+    kind = get_args(model.model_fields["kind"].annotation)[0] if "kind" in model.model_fields else None
+    title = f"`[{name}]`" if name else "The top of the file"
+    title += f' with `kind = "{kind}"`' if kind else ""
+    parts = [f"\n## {title}\n\n{_purpose(model)}\n\n"]
+    rows, below = [], []
+    for key, field in model.model_fields.items():
+        sections = _sections(field.annotation)
+        if key == "kind":
+            continue
+        if not sections:
+            rows.append(_row(key, field))
+        elif field.discriminator is not None:
+            for choice in sections:
+                below += _section(choice, f"{name}.{key}")
+        else:
+            mapping = get_origin(field.annotation) is dict
+            path = f"{name}.{key}" if name else key
+            below += _section(sections[0], f"{path}.<name>" if mapping else path)
+    if rows:
+        parts += ["| setting | takes | default | |\n|---|---|---|---|\n", *rows]
+    return parts + below
+
+
+def _purpose(model: type[BaseModel]) -> str:
+    return " ".join((model.__doc__ or "").split())
+
+
+def _row(key: str, field: FieldInfo) -> str:
+    if field.is_required():
+        default = "*required*"
+    elif field.default is None or field.default is PydanticUndefined:
+        default = "absent"
+    else:
+        default = f"`{_toml(field.default)}`"
+    takes = _takes(field.annotation, field.metadata).replace("|", "\\|")
+    return f"| `{key}` | {takes} | {default} | {field.description or ''} |\n"
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)  # JSON's strings, numbers, booleans and lists are TOML's
+
+
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    """The sections that stand inside a type."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for inner in get_args(annotation) for section in _sections(inner)]
+
+
+_NAMES = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", Path: "path"}
+_BOUNDS = {Ge: ("ge", "≥"), Gt: ("gt", ">"), Le: ("le", "≤"), Lt: ("lt", "<")}
+
+
+def _takes(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> str:
+    """A type and its bounds in words."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if hasattr(annotation, "__metadata__"):
+        return _takes(inner[0], (*annotation.__metadata__, *metadata))
+    if origin is Literal:
+        return " or ".join(f"`{choice}`" for choice in inner)
+    if origin in {Union, types.UnionType}:
+        return " or ".join(_takes(choice, metadata) for choice in inner if choice is not type(None))
+    if origin is tuple:
+        return f"list of {_takes(inner[0])}" + ", at least one" * any(
+            isinstance(rule, MinLen) for rule in metadata
+        )
+    if origin is dict:
+        return f"table of {_takes(inner[1])}"
+    return _NAMES[annotation] + _bounds(metadata)
+
+
+def _bounds(metadata: list[Any] | tuple[Any, ...]) -> str:
+    found: list[str] = []
+    for item in metadata:
+        for rule in getattr(item, "metadata", [item]):
+            if type(rule) in _BOUNDS:
+                attribute, sign = _BOUNDS[type(rule)]
+                found.append(f"{sign} {getattr(rule, attribute)}")
+            elif pattern := getattr(rule, "pattern", None):
+                found.append(f"matching `{pattern}`")
+            elif isinstance(rule, MaxLen):
+                found.append(f"at most {rule.max_length} long")
+    return f" {', '.join(found)}" if found else ""
