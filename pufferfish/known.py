@@ -76,7 +76,7 @@ def soft_so_far(orbit: Orbit, base: Orbit) -> Iterator[float]:
 
 
 def _logs(orbit: Orbit, base: Orbit, distance: int) -> list[tuple[float, float]]:
-    """log C_l(y) and the log base, for a known 0 and a known 1."""
+    """The logarithms of C_l(y) and of the base, for a known 0 and a known 1."""
     return [
         (math.log(orbit.from0(distance)), math.log(base.from0(distance))),
         (math.log(orbit.from1(distance)), math.log(base.from1(distance))),

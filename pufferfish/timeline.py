@@ -21,8 +21,8 @@ from pufferfish.runs import Runs, units
 from pufferfish.timeline_prior import Best
 from pufferfish.track import Track, reach
 
-# More than rounding, what lies out of reach and, for the informed adversary, the search's tolerance can lose.
-_SLACK: dict[Adversary, float] = {"prior": 2.0**-44, "informed": 2.0 * TOLERANCE}
+# More than rounding and what lies out of reach can lose.
+_SLACK = 2.0**-44
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,11 @@ class Timeline:
 
     def _priced(self, best: Best) -> Price:
         loss, tick = best
-        return Price(loss + _SLACK[self._adversary] * (1.0 + loss) if loss > 0.0 else 0.0, tick)
+        if loss == 0.0:
+            return Price(0.0, tick)
+        # The search for the informed adversary leaves alone what exceeds its best by no more than a tolerance.
+        tolerance = TOLERANCE if self._adversary == "informed" else 0.0
+        return Price(loss + tolerance + _SLACK * (1.0 + loss), tick)
 
     def _piece(self, entry: Entry) -> tuple[int, int, int, int]:
         if self._span is not None and not (self._span[0] <= entry.first and entry.last <= self._span[1]):

@@ -6,10 +6,12 @@ end. So long runs are shortened, by an even number of ticks since the two tilts 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from pufferfish import alternating
 from pufferfish.binary import Adversary
+from pufferfish.envelope import Envelope
 from pufferfish.runs import Runs, nats
 from pufferfish.timeline_prior import Best
 from pufferfish.track import reach
@@ -48,14 +50,25 @@ def search(
             end = len(ticks)
     left0, left1 = alternating.ratios(q, r, tau0, tau1)
     right0, right1 = (side[::-1] for side in alternating.ratios(q, r, tau0[::-1], tau1[::-1]))
+    most = 0.0  # what known instants can add to a loss
+    if adversary == "informed":
+        # ξ = m·C with the tilt and the ratio that favour the same state.
+        highest = max(
+            tau + max(sides)
+            for own, left, right in ((tau0, left0, right0), (tau1, left1, right1))
+            for tau, *sides in zip(own, left, right, strict=True)
+        )
+        most = 2.0 * Envelope(q, r, 1.0, math.exp(highest), soft=soft).beyond(0)
     loss, tick = best
     for own, other, left, right, chain in (
         (tau0, tau1, left0, right0, (q, r)),
         (tau1, tau0, left1, right1, (r, q)),
     ):
-        ignorant = [own[i] + left[i] + right[i] for i in range(begin, end)]
-        for i in sorted(range(begin, end), key=lambda i: -ignorant[i - begin]):
-            here = ignorant[i - begin]
+        ignorant = {i: own[i] + left[i] + right[i] for i in range(begin, end)}
+        for i in sorted(ignorant, key=lambda i: -ignorant[i]):
+            if ignorant[i] + most <= loss:
+                break  # nor can any after it be larger
+            here = ignorant[i]
             if adversary == "informed":
                 before = _gains(own, other, i, -1, endless)
                 after = _gains(own, other, i, 1, endless)
@@ -66,8 +79,6 @@ def search(
                 )
             if here > loss:
                 loss, tick = here, ticks[i]
-            if adversary == "prior":
-                break  # the first is the largest
     return loss, tick
 
 
