@@ -13,8 +13,12 @@ from hashlib import pbkdf2_hmac
 from pathlib import Path
 
 from broker.process import BrokerProcess, find_executable, write_private
-from broker.site import ServerTls, Site, rights
+from broker.site import LARGEST_PACKET, ServerTls, Site, rights
 
+ABSENCE_DAYS = 14
+"""A session whose owner stays away for so long is forgotten, with what waits for it: else a client that never comes
+back (another password is another session) would have the disk fill up.
+"""
 ITERATIONS = 101
 """As mosquitto_passwd has it. Our passwords are random, so guessing is hopeless even with a quick hash."""
 
@@ -73,6 +77,8 @@ def configuration(*, host: str, port: int, folder: Path, data: Path, tls: Server
         # Not 0, which means no limit only on paper: https://github.com/eclipse-mosquitto/mosquitto/issues/3244
         "max_queued_messages 1000000",
         "max_queued_bytes 0",
+        f"persistent_client_expiration {ABSENCE_DAYS}d",
+        f"message_size_limit {LARGEST_PACKET}",
         "set_tcp_nodelay true",
         "log_dest stderr",
         "log_type error",

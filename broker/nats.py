@@ -3,6 +3,10 @@
 MQTT topics are NATS subjects with '.' for '/', so permissions are written in subjects. Two things are not
 obvious, and tested by trying: `x/#` covers `x` itself, which `x.>` does not; and a QoS 1 subscription is
 delivered through a subject below `$MQTT.sub.`, which the subscriber must be allowed to read.
+
+A session, with all that waits for it, is kept until its owner connects with a clean one: NATS has no expiry for them.
+(Its consumer_inactive_threshold is no substitute: tried, the subscription of a client that comes back later is granted
+and deaf.) So before a calibrator is revoked or gets another password, let it connect once with a clean session.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.process import BrokerProcess, find_executable, write_private
-from broker.site import Identity, ServerTls, Site, rights
+from broker.site import LARGEST_PACKET, Identity, ServerTls, Site, rights
 
 
 def executable() -> Path:
@@ -119,7 +123,7 @@ def configuration(
         },
         "jetstream": {"store_dir": str(store)},
         "authorization": {"users": [_user(site.cohort, identity, tls) for identity in site.identities]},
-        "max_payload": 1_048_576,
+        "max_payload": LARGEST_PACKET,
         **({"cluster": _cluster(cluster, tls)} if cluster is not None else {}),
     }
     return json.dumps(settings, indent=2) + "\n"

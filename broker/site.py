@@ -15,6 +15,9 @@ from broker.topics import COHORT, ROOT, Topics, level, shard
 Role = Literal["ops", "calibrator", "device", "subscriber"]
 ROLES: tuple[Role, ...] = ("ops", "calibrator", "device", "subscriber")
 
+LARGEST_PACKET = 1_048_576
+"""Bytes. Our messages are a quarter of it at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
