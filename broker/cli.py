@@ -121,6 +121,7 @@ def _add(args: argparse.Namespace) -> int:
 
 def _run(path: Path) -> int:
     """Run NATS until told to stop; a changed site.toml is taken over as it is saved."""
+    path = path.absolute()  # the broker runs in a folder of its own
     folder = SiteFolder(path)
     if folder.description.nodes:
         raise Problem("site.toml: nodes: a cluster is not run from here; see hushmq broker config nats")

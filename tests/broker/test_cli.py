@@ -94,6 +94,14 @@ def test_a_household_runs_a_broker(folder: Path, tmp_path: Path, capsys: pytest.
         wait_for(lambda: not alive(pid), "the broker to end")
 
 
+def test_the_site_may_be_named_from_where_one_stands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative --site works as an absolute one does, with TLS files and all."""
+    monkeypatch.chdir(folder.parent)
+    with running(Path(folder.name)) as process:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
 def test_interrupting_ends_the_broker_too(folder: Path) -> None:
     """Ctrl-C: exit code 130, no process left."""
     with running(folder) as process:
