@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from calibrator.charge import Debit, debits_after, joint_tilt
+from calibrator.charge import Debit, always, debits_after, joint_tilt
 from pufferfish.binary import Adversary, Box, Noise
 from pufferfish.timeline import Entry, Price, Timeline
 
@@ -43,11 +43,11 @@ class Piece:
 class Account:
     """What whoever reads only releases can infer under Θ. Follows the ledger; never ahead of it."""
 
-    def __init__(self, theta: Box, adversary: Adversary) -> None:
-        self.theta, self.adversary = theta, adversary
+    def __init__(self, theta: Box, adversary: Adversary, device_tilt: int = 0) -> None:
+        self.theta, self.adversary, self.device_tilt = theta, adversary, device_tilt
         self.entries = 0
         self._through = 0
-        self._timeline = Timeline(theta, adversary)
+        self._timeline = Timeline(theta, adversary, always(device_tilt))
         self._pieces: list[Piece] = []
 
     def follow(self, db: Connection, stream: str) -> None:

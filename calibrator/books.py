@@ -17,7 +17,14 @@ from broker.problem import Problem, Rejected
 from broker.signature import Signed
 from calibrator import store
 from calibrator.account import Account
-from calibrator.charge import NANO, Debit, operator_timeline, price_public, public_debits
+from calibrator.charge import (
+    NANO,
+    Debit,
+    largest_device_tilt,
+    operator_timeline,
+    price_public,
+    public_debits,
+)
 from calibrator.ingest import late_ticks
 from calibrator.learn import learned
 from calibrator.mark import NOTHING, contradiction, digest, read_marks
@@ -86,8 +93,8 @@ def read_book(db: Connection, stream: str) -> Book:
     operator = 0.0
     entries = _entries(db, stream)
     if policy is not None:
-        theta = learned(db, stream, start=policy.theta.start.box, floor=policy.theta.floor.box)
-        account = Account(theta, policy.adversary)
+        theta = _theta(db, stream, policy)
+        account = Account(theta, policy.adversary, largest_device_tilt(db, stream))
         for row in entries:
             account.charge(row.id, _debit(row))
             history.append(Point(row.id, row.at, account.price().epsilon))
@@ -133,6 +140,11 @@ def _stream_policy(db: Connection, stream: str) -> StreamPolicy | None:
     return None if policy is None else policy.streams.get(stream)
 
 
+def _theta(db: Connection, stream: str, policy: StreamPolicy) -> Box:
+    start, floor = policy.theta.start.box, policy.theta.floor.box
+    return learned(db, stream, start=start, floor=floor, misfit=policy.misfit)
+
+
 def _chain(stream: str, entries: list[Row[Any]]) -> Check:
     before = NOTHING
     for number, row in enumerate(entries, start=1):
@@ -173,6 +185,7 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
     ).all()
     by_entry = {row.id: row for row in entries}
     wrong, losses = [], []
+    tilt = largest_device_tilt(db, stream)
     account: Account | None = None
     position = 0
     for row in rows:
@@ -189,7 +202,7 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
             wrong.append(f"entry {row.entry}: noise of scale {message.scale:g} costs more than was charged")
         theta = message.theta.box
         if account is None or (account.theta, account.adversary) != (theta, message.adversary):
-            account, position = Account(theta, message.adversary), 0
+            account, position = Account(theta, message.adversary, tilt), 0
         while position < len(entries) and entries[position].id <= row.entry:
             account.charge(entries[position].id, _debit(entries[position]))
             position += 1
@@ -209,8 +222,9 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
 
 
 def _budgets(db: Connection, stream: str, policy: StreamPolicy) -> Iterator[Check]:
-    theta = learned(db, stream, start=policy.theta.start.box, floor=policy.theta.floor.box)
-    public = price_public(public_debits(db, stream), theta, policy).epsilon
+    theta = _theta(db, stream, policy)
+    tilt = largest_device_tilt(db, stream)
+    public = price_public(public_debits(db, stream), theta, policy, tilt).epsilon
     operator = price(operator_timeline(db, stream), theta, policy.adversary).epsilon
     for name, found, budget in (
         ("public", public, policy.epsilon.public),

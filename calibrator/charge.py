@@ -17,16 +17,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from broker.messages import StreamPolicy
-from calibrator.store import extent, ledger, setting
+from calibrator.store import device_tilt, extent, ledger, setting
 from pufferfish.amplification import amplified, release_tilt
 from pufferfish.binary import Box, Noise, limits
 from pufferfish.timeline import Entry, Price, price
 
 T = TypeVar("T")
 NANO = 1_000_000_000
+LAST_TICK = 2**53 - 1
+"""The largest tick a message can carry."""
 MARGIN = 1e-8
 """What the timeline's certificate may add to the closed form: without it a window would miss ε by a rounding."""
 LARGEST_TILT = 8.0
@@ -90,24 +92,51 @@ def joint_tilt(tilt: int, noises: Iterable[Noise]) -> float:
 
 def operator_timeline(db: Connection, stream: str) -> list[Entry]:
     """τ(t) for whoever reads the sanitized stream: at each tick the least noise that any device used there."""
+    always_ = always(largest_device_tilt(db, stream))
     rows = db.execute(
         select(extent.c.first, extent.c.last, setting.c.rho0, setting.c.rho1).where(
             extent.c.stream == stream, setting.c.stream == stream, setting.c.version == extent.c.noise
         )
     )
     spans = [(row.first, row.last, Noise(row.rho0, row.rho1)) for row in rows]
-    return [
+    return always_ + [
         Entry(first, last, max(noise.tau0 for noise in active), max(noise.tau1 for noise in active))
         for first, last, active in _segments(spans)
     ]
 
 
-def price_public(debits: Iterable[Debit], theta: Box, stream: StreamPolicy) -> Price:
-    return price(public_timeline(debits), theta, stream.adversary)
+def price_public(debits: Iterable[Debit], theta: Box, stream: StreamPolicy, device_tilt: int = 0) -> Price:
+    return price([*always(device_tilt), *public_timeline(debits)], theta, stream.adversary)
+
+
+def tilt_of_devices(stream: StreamPolicy) -> int:
+    """What device-made windows cost at every tick, in both accounts: 1/scale each for two states, in nano-nats.
+
+    A device draws them from true states, so nothing is amplified, and the tilts simply add (docs/theory.md).
+    """
+    changes = 1 if len(stream.states) == 2 else 2
+    return math.ceil(sum(changes / window.scale for window in stream.device_windows.values()) * NANO)
+
+
+def largest_device_tilt(db: Connection, stream: str) -> int:
+    """The largest cost of device-made windows under any policy followed so far: a device may lag behind."""
+    found = db.execute(select(func.max(device_tilt.c.tilt)).where(device_tilt.c.stream == stream)).scalar()
+    return int(found or 0)
+
+
+def always(tilt: int) -> list[Entry]:
+    """A tilt at every tick there will ever be, in nano-nats."""
+    return [Entry(0, LAST_TICK, tilt / NANO, tilt / NANO)] if tilt else []
 
 
 def spending(
-    stream: StreamPolicy, window: str, scope: str = "cohort", *, theta: Box, noises: Iterable[Noise]
+    stream: StreamPolicy,
+    window: str,
+    scope: str = "cohort",
+    *,
+    theta: Box,
+    noises: Iterable[Noise],
+    device_tilt: int = 0,
 ) -> Spending:
     """How much of the public budget a window may use so that the whole tumbling sequence stays within ε for ever.
 
@@ -116,7 +145,9 @@ def spending(
     learning. Nothing here depends on the data but Θ, which was learned from charged statistics, and the noise
     settings, made from it.
     """
-    tau = min(limits(theta, stream.epsilon.public - MARGIN, stream.adversary))
+    tau = min(limits(theta, stream.epsilon.public - MARGIN, stream.adversary)) - device_tilt / NANO
+    if tau <= 0:
+        return Spending(release=0, learning=0)
     w = min([LARGEST_TILT, *(release_tilt(noise, tau) for noise in noises)])
     share = w * (1 - stream.learning) / sum(len(each.scopes) for each in stream.windows.values())
     learning = w * stream.learning if pays_for_learning(stream, window, scope) else 0.0

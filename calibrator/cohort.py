@@ -27,12 +27,12 @@ from broker.messages import (
     Theta,
     decode,
 )
-from broker.problem import Reason, Rejected
+from broker.problem import Problem, Reason, Rejected
 from broker.signature import PrivateKey, PublicKey, Signed, verify
 from broker.topics import Topics, parse
 from calibrator import ingest, release, store
 from calibrator.account import Account
-from calibrator.charge import operator_timeline
+from calibrator.charge import largest_device_tilt, operator_timeline, tilt_of_devices
 from calibrator.config import DevicesSection
 from calibrator.learn import learned
 from calibrator.mark import Mark, contradiction, mark_of, read_marks, write_marks
@@ -210,6 +210,9 @@ class Cohort:
                 )
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
+        for name, stream in policy.streams.items():
+            tilt = tilt_of_devices(stream)
+            db.execute(insert(store.device_tilt).values(stream=name, policy=policy.version, tilt=tilt))
         self.policy = policy
         self._accounts.clear()
         self._looked.clear()
@@ -353,7 +356,8 @@ class Cohort:
         theta = self._theta(db, name, stream)
         account = self._accounts.get(name)
         if account is None or account.theta != theta:
-            account = self._accounts[name] = Account(theta, stream.adversary)
+            account = Account(theta, stream.adversary, largest_device_tilt(db, name))
+            self._accounts[name] = account
         account.follow(db, name)
         return account
 
@@ -361,8 +365,14 @@ class Cohort:
         """The setting in force for each stream, a new one where it is due."""
         if self.policy is None:
             return {}
+        found = {}
         with self._engine.begin() as db:
-            return {name: self._setting(db, name, stream) for name, stream in self.policy.streams.items()}
+            for name, stream in self.policy.streams.items():
+                try:
+                    found[name] = self._setting(db, name, stream)
+                except Problem as problem:
+                    self._log.warning("no_setting", stream=name, why=str(problem))
+        return found
 
     def _setting(self, db: Connection, name: str, stream: StreamPolicy) -> Current:
         if self.policy is None:

@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, insert, select
 
 from broker.messages import NoiseSetting, StreamPolicy, Theta, encode
+from broker.problem import Problem
 from broker.signature import PrivateKey, Signed
+from calibrator.charge import NANO, tilt_of_devices
 from calibrator.store import setting
-from pufferfish.binary import Box, Noise, loss, optimal_noise
+from pufferfish.binary import Box, Noise, limits, loss, optimal_noise
 
 ROOM = 1e-9
 """Share of ε left free, so that a timeline's price, rounded up more generously than a constant loss, is within it."""
@@ -73,13 +75,14 @@ def next_setting(
     epsilon = policy.epsilon.operator
     rows = db.execute(select(setting.c.rho0, setting.c.rho1).where(setting.c.stream == stream))
     issued = [Noise(row.rho0, row.rho1) for row in rows]
-    best = optimal_noise(theta, epsilon * (1 - ROOM), policy.adversary)
-    noise = mixable(best, issued, theta=theta, policy=policy)
+    own = tilt_of_devices(policy) / NANO
+    noise = mixable(best_noise(theta, policy), issued, theta=theta, policy=policy)
     old = current(db, stream, policy_version, device)
     if old is not None:
         old_noise = old.message.noise
         still_enough = (
-            loss(theta, tau0=old_noise.tau0, tau1=old_noise.tau1, adversary=policy.adversary) <= epsilon
+            loss(theta, tau0=old_noise.tau0 + own, tau1=old_noise.tau1 + own, adversary=policy.adversary)
+            <= epsilon
         )
         gain = (1 - noise.rho0 - noise.rho1) / (1 - old_noise.rho0 - old_noise.rho1)
         if still_enough and gain < WORTH_PUSHING:
@@ -117,17 +120,33 @@ def store_setting(db: Connection, made: Current, *, tick: int) -> None:
     )
 
 
+def best_noise(theta: Box, policy: StreamPolicy) -> Noise:
+    """The noise that leaves the most signal within ε of the operator, after what device-made windows cost."""
+    epsilon = policy.epsilon.operator * (1 - ROOM)
+    own = tilt_of_devices(policy) / NANO
+    if not own:
+        return optimal_noise(theta, epsilon, policy.adversary)
+    tau0, tau1 = limits(theta, epsilon, policy.adversary)
+    if min(tau0, tau1) <= own:
+        raise Problem(
+            f"the device's own windows cost {own:.4f} at every tick, and ε of {policy.epsilon.operator:g} leaves "
+            f"{min(tau0, tau1):.4f}: raise their scale or ε"
+        )
+    return _noise_of(tau0 - own, tau1 - own)
+
+
 def mixable(noise: Noise, issued: Iterable[Noise], *, theta: Box, policy: StreamPolicy) -> Noise:
     """The noise, or as much more of it as keeps every mixture with what was issued within ε (the theorem above)."""
     tau0 = max((one.tau0 for one in issued), default=0.0)
     tau1 = max((one.tau1 for one in issued), default=0.0)
+    own = tilt_of_devices(policy) / NANO
 
     def within(share: float) -> bool:
         together = (
             max(tau0, tau0 + share * (noise.tau0 - tau0)),
             max(tau1, tau1 + share * (noise.tau1 - tau1)),
         )
-        bound = loss(theta, tau0=together[0], tau1=together[1], adversary=policy.adversary)
+        bound = loss(theta, tau0=together[0] + own, tau1=together[1] + own, adversary=policy.adversary)
         return bound <= policy.epsilon.operator
 
     if within(1.0) or not within(0.0):

@@ -95,7 +95,14 @@ def close(db: Connection, span: Span, policy: StreamPolicy, *, account: Account,
     if not sums:
         return Closed(span)
     noises = issued_noises(db, span.stream)
-    spent = spending(policy, span.window, span.scope, theta=account.theta, noises=noises.values())
+    spent = spending(
+        policy,
+        span.window,
+        span.scope,
+        theta=account.theta,
+        noises=noises.values(),
+        device_tilt=account.device_tilt,
+    )
     if not spent.release:
         return Closed(span, refused=f"ε of {policy.epsilon.public:g} leaves less than a nano-nat for it")
     least = max(noises.values(), key=lambda noise: amplified(noise, spent.tilt / NANO))

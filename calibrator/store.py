@@ -111,6 +111,15 @@ quarantine = Table(
 )
 """Devices that misbehaved: how often, why last, and until when (seconds since the epoch) they are set aside."""
 
+device_tilt = Table(
+    "device_tilt",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("policy", BigInteger, primary_key=True),
+    Column("tilt", BigInteger, nullable=False),
+)
+"""What device-made windows cost at every tick under each policy ever followed, in nano-nats rounded up."""
+
 ledger = Table(
     "ledger",
     metadata,

@@ -6,9 +6,12 @@ import itertools
 import math
 from pathlib import Path
 
+import pytest
 from sqlalchemy import Connection
 
-from broker.messages import Audiences, NoiseSetting, StreamPolicy
+from agent.settings import Trust, check_noise
+from broker.messages import Audiences, DeviceWindow, NoiseSetting, StreamPolicy
+from broker.problem import Rejected
 from broker.signature import verify
 from calibrator.push import WORTH_PUSHING, Current, current, mixable, next_setting
 from pufferfish.binary import Box, Noise, loss, optimal_noise
@@ -134,3 +137,37 @@ def test_the_same_bytes_after_a_restart(tmp_path: Path) -> None:
         before = here.cohort.settings()[STREAM].payload
     with desk(sqlite(tmp_path)) as again:
         assert again.cohort.settings()[STREAM].payload == before
+
+
+def test_device_made_windows_are_left_room_for(tmp_path: Path) -> None:
+    """With windows the device itself releases, the setting is one the device accepts, and the accounts include them."""
+    windows = {"hour": DeviceWindow(ticks=3600, scale=10.0)}
+    stream = stream_policy(device_windows=windows)
+    trust = Trust(ops=(), calibrator=(), epsilon_max=10.0, rho_min=0.001)
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(device_windows=windows))
+        setting = here.cohort.settings()[STREAM].message
+        check_noise(setting, stream, trust)
+        plain = optimal_noise(WIDE, 4.0, "prior")
+        with pytest.raises(Rejected):
+            check_noise(setting.model_copy(update={"rho0": plain.rho0, "rho1": plain.rho1}), stream, trust)
+        (state,) = here.cohort.accounts()
+        assert state.public.loss == pytest.approx(loss(WIDE, tau0=0.1, tau1=0.1, adversary="prior"))
+        for number in range(3):
+            here.window(number)
+            (one,) = here.cohort.close_due()
+            assert one.refused is None
+            assert one.loss is not None
+            assert state.public.loss < one.loss <= 1.0
+        here.adopt(policy(2))
+        assert (
+            here.cohort.accounts()[0].public.loss >= one.loss
+        )  # a device may lag behind under the old policy
+
+
+def test_windows_that_leave_nothing_are_told(tmp_path: Path) -> None:
+    """Device-made windows dearer than ε: no setting is made, nothing is released, and the log says what to raise."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(device_windows={"hour": DeviceWindow(ticks=3600, scale=0.2)}))
+        assert here.cohort.settings() == {}
+        assert "raise their scale" in here.log.getvalue()
