@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from agent.laplace import discrete_laplace, standard_deviation
 from broker.messages import NoiseSetting, Release, StreamPolicy, encode
 from pufferfish.binary import loss
+from pufferfish.laplace import discrete_laplace, standard_deviation
 
 
 @dataclass(frozen=True, slots=True)
