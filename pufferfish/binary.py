@@ -122,9 +122,10 @@ def loss(theta: Box, *, tau0: float, tau1: float, adversary: Adversary = "inform
     """
     check_tilts(tau0, tau1)
     check_adversary(adversary)
+    if tau0 == tau1 == 0.0:
+        return 0.0
     soft = not theta.single
-    worst = max(max(_losses(q, r, tau0, tau1, adversary, soft)) for q, r in theta.worst())
-    return up(worst) if worst > 0.0 else 0.0
+    return up(max(max(_losses(q, r, tau0, tau1, adversary, soft)) for q, r in theta.worst()))
 
 
 def limits(theta: Box, epsilon: float, adversary: Adversary = "informed") -> tuple[float, float]:
@@ -269,16 +270,23 @@ def _largest_within(function: Callable[[float], float], bound: float, high: floa
     low, below, above = 0.0, -bound, function(high) - bound
     if above <= 0.0:
         return high
-    # The Illinois method: secants that never leave [low, high], with a stalled end's value halved.
-    while high - low > 4.0 * UNIT * high and below < -4.0 * UNIT * bound:
+    # The Illinois method: secants that never leave [low, high]; an end that stays twice has its value halved.
+    stayed = 0
+    while high - low > 4.0 * UNIT * high:
         middle = low + (high - low) * below / (below - above)
         if not low < middle < high:
             break
         value = function(middle) - bound
         if value > 0.0:
-            high, above, below = middle, value, 0.5 * below
+            high, above = middle, value
+            below *= 0.5 if stayed < 0 else 1.0
+            stayed = -1
         else:
-            low, below, above = middle, value, 0.5 * above
+            low, below = middle, value
+            if value >= -_SLACK * bound:
+                break
+            above *= 0.5 if stayed > 0 else 1.0
+            stayed = 1
     return low
 
 

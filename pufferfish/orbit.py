@@ -93,8 +93,13 @@ def orbit(q: float, r: float, tau: float) -> Orbit:
     shrink = math.exp(-min(tau, 700.0))
     b, d = q * shrink, (1.0 - r) * shrink
     limit, spread = fixed_point(1.0 - q, b, r, d, (r - q) - (1.0 - r) * math.expm1(-tau))
-    # 1 − μ is the eigenvalues' gap over the larger one.
-    return Orbit(limit, limit * limit * r / b, math.log1p(-spread / (r * limit + d)))
+    larger = r * limit + d
+    gap = spread / larger  # 1 − μ
+    # Near 1, μ comes from the eigenvalues' gap; near 0, from their product λ·m.
+    log_mu = (
+        math.log1p(-gap) if gap < 0.5 else math.log1p(-(q + r)) - min(tau, 700.0) - 2.0 * math.log(larger)
+    )
+    return Orbit(limit, limit * limit * r / b, log_mu)
 
 
 def fixed_point(a: float, b: float, c: float, d: float, difference: float) -> tuple[float, float]:

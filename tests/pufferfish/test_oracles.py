@@ -114,11 +114,12 @@ def test_amplification_is_the_tilt_of_a_count_and_no_less() -> None:
     noise, scale, n = Noise(0.3, 0.15), 0.7, 4
     release = from_sanitized([(noise.rho0, noise.rho1)] * n, count(n, 0, n - 1, scale))
     x = states(n)
-    changes = []
-    for path in range(2**n):
-        for t in range(n):
-            if x[t][path] == 0:
-                changes.append(np.abs(np.log(release[:, path] / release[:, path | 1 << t])).max())
+    changes = [
+        np.abs(np.log(release[:, path] / release[:, path | 1 << t])).max()
+        for path in range(2**n)
+        for t in range(n)
+        if x[t][path] == 0
+    ]
     assert max(changes) == pytest.approx(amplified(noise, 1 / scale), abs=1e-9)
     assert max(changes) <= amplified(noise, 1 / scale)
 

@@ -43,10 +43,7 @@ def by_walking(entries: list[Entry], q: float, r: float, adversary: Adversary) -
     best = 0.0
     for state, (a, b) in ((0, (q, r)), (1, (r, q))):
         own, other = tau[state], tau[1 - state]
-        if a + b <= 1.0:
-            signed = [own] * 2
-        else:
-            signed = [[-x for x in other], own]
+        signed = [own] * 2 if a + b <= 1.0 else [[-x for x in other], own]
         for i in range(len(own)):
             total = own[i]
             for step in (-1, 1):
@@ -55,7 +52,7 @@ def by_walking(entries: list[Entry], q: float, r: float, adversary: Adversary) -
                 ratio = 1.0
                 for gain in reversed(gains):
                     x = ratio * math.exp(gain)
-                    ratio = ((1 - a) * x + b * 0 + a) / (b * x + 1 - b)
+                    ratio = ((1 - a) * x + a) / (b * x + 1 - b)
                 side = math.log(ratio)
                 if adversary == "informed":
                     endless = itertools.chain(gains, itertools.repeat(0.0))
