@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from pufferfish.known import TOLERANCE, largest_ratio
-from pufferfish.orbit import Matrix, fixed_point
+from pufferfish.orbit import LARGEST, Matrix, fixed_point
 
 
 def limit(q: float, r: float, tau0: float, tau1: float) -> float:
@@ -23,7 +23,7 @@ def limit(q: float, r: float, tau0: float, tau1: float) -> float:
     C = ((1−q) + q·m1·D)/(r + (1−r)·m1·D) and D = ((1−r) + r·m0·C)/(q + (1−q)·m0·C); the entries of the
     product are divided by m0·m1.
     """
-    shrink0, shrink1 = math.exp(-tau0), math.exp(-tau1)
+    shrink0, shrink1 = math.exp(-min(tau0, LARGEST)), math.exp(-min(tau1, LARGEST))
     a = q * r + (1.0 - q) ** 2 * shrink1
     b = (q * (1.0 - r) + q * (1.0 - q) * shrink1) * shrink0
     c = r * (1.0 - r) + r * (1.0 - q) * shrink1
@@ -45,7 +45,8 @@ def known(q: float, r: float, gains: Iterable[float], *, soft: bool, floor: floa
         for b in (0.0, math.inf):
             best = max(best, math.log(reached(b) / seen(b)))
         # Scaled by the tilt's square root, so that neither direction overflows.
-        tilted = reached.then(Matrix(math.exp(0.5 * gain), 0.0, 0.0, math.exp(-0.5 * gain), 1.0))
+        half = 0.5 * max(-LARGEST, min(gain, LARGEST))
+        tilted = reached.then(Matrix(math.exp(half), 0.0, 0.0, math.exp(-half), 1.0))
         if soft:
             best = max(best, largest_ratio(tilted, seen, 0.0, math.inf))
         rest = math.log(max(tilted(0.0), tilted(math.inf)) / min(seen(0.0), seen(math.inf)))
@@ -65,6 +66,6 @@ def ratios(q: float, r: float, tau0: list[float], tau1: list[float]) -> tuple[li
     for tilt0, tilt1 in zip(tau0, tau1, strict=True):
         towards0.append(math.log(c))
         towards1.append(math.log(d))
-        x, y = math.exp(-tilt1) / d, math.exp(-tilt0) / c
+        x, y = math.exp(-min(tilt1, LARGEST)) / d, math.exp(-min(tilt0, LARGEST)) / c
         c, d = ((1.0 - q) * x + q) / (r * x + 1.0 - r), ((1.0 - r) * y + r) / (q * y + 1.0 - q)
     return towards0, towards1

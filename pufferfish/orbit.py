@@ -14,6 +14,9 @@ from typing import NamedTuple
 # One rounding unit of a double.
 UNIT = 2.0**-53
 
+# In nats: a larger tilt moves a ratio no further than this one, to all the digits there are.
+LARGEST = 300.0
+
 
 class Matrix(NamedTuple):
     """x → (a·x + b)/(c·x + d), entries non-negative, with its determinant; only their ratios matter.
@@ -81,7 +84,7 @@ class Orbit(NamedTuple):
 
 def tick(q: float, r: float, tau: float) -> Matrix:
     """The map of one tick with tilt τ towards 0, divided by m; any q and r."""
-    shrink = math.exp(-tau)
+    shrink = math.exp(-min(tau, LARGEST))
     return Matrix(1.0 - q, q * shrink, r, (1.0 - r) * shrink, (1.0 - q - r) * shrink)
 
 
@@ -89,15 +92,15 @@ def orbit(q: float, r: float, tau: float) -> Orbit:
     """The orbit of ticks with tilt τ towards 0 on a chain with q+r < 1; C∞ is not below the true one."""
     if tau == 0.0:
         return Orbit(1.0, r / q, math.log1p(-(q + r)))
-    # All entries are divided by m, so that nothing overflows; beyond 700 nats m is as good as infinite.
-    shrink = math.exp(-min(tau, 700.0))
+    tau = min(tau, LARGEST)
+    shrink = math.exp(-tau)  # all entries are divided by m, so that nothing overflows
     b, d = q * shrink, (1.0 - r) * shrink
     limit, spread = fixed_point(1.0 - q, b, r, d, (r - q) - (1.0 - r) * math.expm1(-tau))
     larger = r * limit + d
     gap = spread / larger  # 1 − μ
     # Near 1, μ comes from the eigenvalues' gap; near 0, from their product λ·m.
     log_mu = (
-        math.log1p(-gap) if gap < 0.5 else math.log1p(-(q + r)) - min(tau, 700.0) - 2.0 * math.log(larger)
+        math.log1p(-gap) if gap < 0.5 else math.log1p(-(q + r)) - tau - 2.0 * math.log(larger)
     )
     return Orbit(limit, limit * limit * r / b, log_mu)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pufferfish import alternating
 from pufferfish.binary import Adversary
 from pufferfish.envelope import Envelope
+from pufferfish.orbit import LARGEST
 from pufferfish.runs import Runs, nats
 from pufferfish.timeline_prior import Best
 from pufferfish.track import reach
@@ -54,7 +55,7 @@ def search(
     if adversary == "informed":
         # ξ = m·C with the tilt and the ratio that favour the same state.
         highest = max(
-            tau + max(sides)
+            min(tau, LARGEST) + max(sides)
             for own, left, right in ((tau0, left0, right0), (tau1, left1, right1))
             for tau, *sides in zip(own, left, right, strict=True)
         )

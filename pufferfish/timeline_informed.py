@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pufferfish.envelope import Envelope
 from pufferfish.known import TOLERANCE, known_at
-from pufferfish.orbit import Matrix, Orbit
+from pufferfish.orbit import LARGEST, Matrix, Orbit
 from pufferfish.runs import Runs, nats
 from pufferfish.timeline_prior import Best, largest, ratios
 from pufferfish.track import Track
@@ -49,8 +49,9 @@ def search(
     around = runs.covering(runs.edges[window.start] - track.reach, runs.edges[window.stop] + track.reach)
     views = _views(runs, track, around)
     # ξ = m·C lies between its value where C enters the run and its value at the run's limit.
-    lows = [math.exp(v.tau) * min(v.left, v.right, v.orbit.limit) for v in views]
-    highs = [math.exp(v.tau) * max(v.left, v.right, v.orbit.limit) for v in views]
+    gains = [math.exp(min(v.tau, LARGEST)) for v in views]
+    lows = [m * min(v.left, v.right, v.orbit.limit) for m, v in zip(gains, views, strict=True)]
+    highs = [m * max(v.left, v.right, v.orbit.limit) for m, v in zip(gains, views, strict=True)]
     most = 2.0 * track.envelope(1.0, max(highs)).beyond(0)
     loss, tick = best
     left_over: list[tuple[float, int, int]] = []  # the loss with nothing known, the run, its tick
