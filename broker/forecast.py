@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from broker.messages import StreamPolicy
+from broker.problem import Problem
 from pufferfish.amplification import amplified, release_tilt
 from pufferfish.binary import Box, Noise, limits, loss, optimal_noise
 
@@ -53,24 +54,43 @@ class Forecast:
 def forecast(policy: StreamPolicy, theta: Box, *, devices: int, noise: Noise | None = None) -> Forecast:
     """What the policy means for `devices` devices while Θ is believed; with the noise given, or the best."""
     adversary = policy.adversary
-    noise = noise or optimal_noise(theta, policy.epsilon.operator, adversary)
-    w = min(LARGEST_TILT, release_tilt(noise, min(limits(theta, policy.epsilon.public, adversary))))
+    own = sum(1 / window.scale for window in policy.device_windows.values())
+    noise = noise or _best_noise(policy, theta, own)
+    left = min(limits(theta, policy.epsilon.public, adversary)) - own
     count = sum(len(window.scopes) for window in policy.windows.values())
+    if count and left <= 0:
+        raise Problem(
+            f"epsilon.public: the device's own windows leave nothing of {policy.epsilon.public:g} for others"
+        )
+    w = min(LARGEST_TILT, release_tilt(noise, max(0.0, left)))
     tilt = w * (1 - policy.learning) / max(1, count)
     shares = tuple(
         Share(name, scope, window.ticks, tilt, 1 / tilt)
         for name, window in policy.windows.items()
         for scope in window.scopes
     )
-    tau = amplified(noise, w)
+    tau = own + (amplified(noise, w) if count else 0.0)
     states = max(1, devices) * (HOUR_MS / policy.period_ms)
-    spread = states / 4 + 2 / tilt**2
+    spread = states / 4 + (2 / tilt**2 if count else 0.0)
     return Forecast(
         theta=theta,
         noise=noise,
-        operator=loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=adversary),
-        public=loss(theta, tau0=tau, tau1=tau, adversary=adversary) if shares else 0.0,
+        operator=loss(theta, tau0=noise.tau0 + own, tau1=noise.tau1 + own, adversary=adversary),
+        public=loss(theta, tau0=tau, tau1=tau, adversary=adversary),
         hourly_error=math.sqrt(spread) / (states * (1 - noise.rho0 - noise.rho1)),
         learning=w * policy.learning if shares else 0.0,
         shares=shares,
     )
+
+
+def _best_noise(policy: StreamPolicy, theta: Box, own: float) -> Noise:
+    """The best noise within ε of the operator after what device-made windows cost at every tick."""
+    if not own:
+        return optimal_noise(theta, policy.epsilon.operator, policy.adversary)
+    tau0, tau1 = (tau - own for tau in limits(theta, policy.epsilon.operator, policy.adversary))
+    if min(tau0, tau1) <= 0:
+        raise Problem(
+            f"epsilon.operator: the device's own windows leave nothing of {policy.epsilon.operator:g}"
+        )
+    both = math.expm1(tau0 + tau1)
+    return Noise(math.expm1(tau0) / both, math.expm1(tau1) / both)

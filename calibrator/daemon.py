@@ -32,6 +32,8 @@ INBOX = 20_000
 SETTLED_S = 1.0
 """After so long with a broker, what it retains of us has arrived."""
 REPORT_S = 1.0
+PUT_RIGHT_S = 1.0
+"""A setting that was overwritten is published again at most this often."""
 
 
 class Daemon:
@@ -68,6 +70,8 @@ class Daemon:
         self._unsent: list[tuple[int, str, bytes]] = []
         self._newest: dict[str, bytes] = {}
         self._waiting: set[str] = set()
+        self._noise_topics: set[str] = set()
+        self._put_right_next: dict[str, float] = {}
         self._ours: set[str] = set()
         """Topics on which we ourselves listen to what we said before."""
         self._to_tell: set[str] = set()
@@ -144,6 +148,7 @@ class Daemon:
         stopped = len(self._cohort.stopped)
         if arrived:
             self._to_tell |= self._cohort.take(arrived)
+            self._put_right(arrived)
         self._settle()
         closed = self._cohort.close_due() if self._settled else []
         if closed:
@@ -195,6 +200,7 @@ class Daemon:
         topics = self._cohort.topics
         for stream, setting in self._cohort.settings().items():
             self._settings[stream] = setting.message.version
+            self._noise_topics.add(topics.noise(stream))
             self._ours.add(topics.noise(stream))
             self._state(topics.noise(stream), setting.payload)
         for account in self._cohort.accounts():
@@ -204,6 +210,15 @@ class Daemon:
                 self._state(topics.ledger(account.stream), encode(account))
             else:
                 self._waiting.discard(topics.ledger(account.stream))
+
+    def _put_right(self, arrived: list[Arrived]) -> None:
+        """Publish a setting again, once in a while, where somebody has put something else in its place."""
+        now = time.monotonic()
+        for item in arrived:
+            ours = self._newest.get(item.topic) if item.topic in self._noise_topics else None
+            if ours not in {None, item.payload} and now >= self._put_right_next.get(item.topic, 0.0):
+                self._put_right_next[item.topic] = now + PUT_RIGHT_S
+                self._waiting.add(item.topic)
 
     def _tell_seen(self) -> None:
         if not self._to_tell or time.monotonic() < self._tell_next:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker.forecast import forecast
-from broker.messages import Window
+from broker.messages import DeviceWindow, Window
+from broker.problem import Problem
 from calibrator.charge import NANO, spending
 from pufferfish.binary import Adversary, Box, optimal_noise
 from tests.calibrator.site import NARROW, WIDE, stream_policy
@@ -43,3 +44,16 @@ def test_more_devices_make_the_hour_surer() -> None:
     assert few > 9 * many
     tight = stream_policy(epsilon=policy.epsilon.model_copy(update={"operator": 1.0}))
     assert forecast(tight, NARROW, devices=100).hourly_error > many
+
+
+def test_device_made_windows_come_off_both_budgets() -> None:
+    """Their tilt is in both losses, which stay within ε; windows that leave nothing are refused in words."""
+    windows = {"hour": DeviceWindow(ticks=3600, scale=10.0)}
+    found, plain = (forecast(stream_policy(device_windows=each), WIDE, devices=3) for each in (windows, {}))
+    assert found.operator <= 4.0 + 1e-9
+    assert found.public <= 1.0 + 1e-9
+    assert found.noise.rho0 > plain.noise.rho0
+    assert found.shares[0].scale > plain.shares[0].scale
+    greedy = stream_policy(device_windows={"hour": DeviceWindow(ticks=3600, scale=2.0)})
+    with pytest.raises(Problem, match=r"epsilon\.public"):
+        forecast(greedy, WIDE, devices=3)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from broker.connection import Connection
 from broker.messages import LedgerState, NoiseSetting, Release, Seen, decode
+from broker.problem import Rejected
 from broker.process import BrokerProcess
 from broker.signature import Signed
 from tests.calibrator.site import CALIBRATOR, OPS, STREAM, TOPICS, sqlite, wait_until
@@ -122,6 +123,15 @@ class Client:
     def ledger(self, stream: str = STREAM) -> LedgerState | None:
         heard = self.heard.get(TOPICS.ledger(stream))
         return decode(LedgerState, heard[-1]) if heard else None
+
+    def ledger_state(self, stream: str = STREAM) -> LedgerState | None:
+        """The newest message on the ledger's topic that is one."""
+        for payload in reversed(self.heard.get(TOPICS.ledger(stream), [])):
+            try:
+                return decode(LedgerState, payload)
+            except Rejected:
+                continue
+        return None
 
     def wait_for_setting(self, version: int = 1) -> None:
         wait_until(lambda: (one := self.setting()) is not None and one.version >= version)
