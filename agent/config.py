@@ -143,7 +143,9 @@ class Simulate(Section):
     q: Probability = Field(description="P(0→1).")
     r: Probability = Field(description="P(1→0).")
     seed: int = Field(description="Seed of the chain.")
-    start_tick: Annotated[int, Field(ge=0)] = Field(0, description="The chain's first tick.")
+    start_tick: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="The chain's first tick; the first one asked for when absent."
+    )
     low: float = Field(0.0, description="The number emitted in state 0.")
     high: float = Field(1.0, description="The number emitted in state 1.")
 

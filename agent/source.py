@@ -31,10 +31,14 @@ class SimulatedSource:
     unreadable = 0
 
     def __init__(self, section: Simulate) -> None:
-        self._chain = SimulatedChain(section.q, section.r, section.seed, section.start_tick)
+        self._section = section
+        self._chain: SimulatedChain | None = None
         self._values = (section.low, section.high)
 
     def take(self, first: int, last: int) -> list[Value | None]:
+        if self._chain is None:
+            start_tick = first if self._section.start_tick is None else self._section.start_tick
+            self._chain = SimulatedChain(self._section.q, self._section.r, self._section.seed, start_tick)
         start = max(first, self._chain.start_tick)
         values: list[Value | None] = [None] * (min(start, last + 1) - first)
         if start <= last:

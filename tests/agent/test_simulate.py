@@ -31,3 +31,14 @@ def test_it_moves_with_the_probabilities_given() -> None:
         places = [n for n in range(len(states) - 1) if states[n] == state]
         moved = sum(states[n + 1] != state for n in places) / len(places)
         assert abs(moved - probability) < 5 * math.sqrt(probability / len(places)) < 0.3 * probability
+
+
+def test_without_a_start_the_chain_begins_where_it_is_first_asked() -> None:
+    """A simulation with no start_tick answers at once, however late in history its first tick is."""
+    from agent.config import Simulate
+    from agent.source import SimulatedSource
+
+    source = SimulatedSource(Simulate(kind="simulate", q=0.2, r=0.3, seed=1))
+    values = source.take(3_600_000_000, 3_600_000_099)
+    assert len(values) == 100
+    assert set(values) == {0.0, 1.0}
