@@ -31,6 +31,8 @@ SPREAD_CONFIDENCE = 0.85
 """One-sided, for the spread T between devices."""
 WIDE = 0.1
 """The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""
+VAGUE = 0.02
+"""The variance of μ beyond which it is read off the likelihood."""
 LOWEST, HIGHEST = np.array([-5.0, -7.5]), np.array([5.0, 2.0])
 """Where a and b may lie: π1 within 0.7% … 99.3%, λ within −0.76 … 0.9989."""
 DEVIATIONS = np.geomspace(2.0, 0.004, 10)
@@ -260,7 +262,7 @@ def _hierarchy(devices: _Devices, centre: Floats, spread: Floats) -> tuple[Float
             mu = _centred(mu, T, means, variances)
             centre[coordinate] = mu
             spread[coordinate] = max(1e-4, float((variances + (means - mu) ** 2).mean()))
-    return centre, spread
+    return np.clip(centre, LOWEST, HIGHEST), spread
 
 
 def _centred(mu: float, T: float, means: Floats, variances: Floats) -> float:
@@ -319,6 +321,7 @@ def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread
         likelihood = _marginal(devices, coordinate, centre, spread)
         centre[coordinate], upper[coordinate], known[coordinate] = _upper(likelihood, centre[coordinate], m)
         _, means[:, coordinate], variances[:, coordinate] = likelihood(centre[coordinate], upper[coordinate])
+    centre, means = (np.clip(values, LOWEST, HIGHEST) for values in (centre, means))
     joint = np.linalg.inv(devices.information + np.diag(1 / upper))
     correlation = joint[:, 0, 1] / np.sqrt(joint[:, 0, 0] * joint[:, 1, 1])
     leaning = np.minimum(1.0, variances / upper)
@@ -331,13 +334,15 @@ def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread
 
 @dataclass(frozen=True, slots=True)
 class _Profile:
-    """The restricted log likelihood of T: the best μ there, less ½·log of the information on μ."""
+    """The restricted log likelihood of T: at the best μ, less ½·log of the information on μ."""
 
     T: float
     mu: float
+    variance: float
+    """Of μ: 1/Σ 1/(V + T)."""
     height: float
-    known: Floats
-    """1/(V + T): what each device says about μ."""
+    top: float
+    """The height of the maximum, which devices more alike than chance has them put at a negative T."""
     slope: float
     """Of the height by T."""
 
@@ -348,17 +353,14 @@ class _Profile:
         mu = _centred(mu, T, means, variances)
         value, means, variances = likelihood(mu, T)
         known = 1 / (likelihood.variances + T)
-        total = float(known.sum())
-        # Σ ½·(E((x−μ)²)/T² − 1/T), and of the restriction
-        slope = 0.5 * float(
-            ((means - mu) ** 2 / T**2 + variances / T**2 - 1 / T).sum() + (known**2).sum() / total
-        )
-        return cls(T, mu, float(value.sum()) - 0.5 * math.log(total), known, slope)
-
-    @property
-    def top(self) -> float:
-        """The height of the maximum, which devices more alike than chance has them put at a negative T."""
-        return self.height + (self.slope**2 / float((self.known**2).sum()) if self.slope < 0 else 0.0)
+        total, square = float(known.sum()), float((known**2).sum())
+        # A device's score of T is ½·(E(x−μ)²/T² − 1/T); its information ½/(V+T)², or what the scores themselves show.
+        scores = 0.5 * ((means - mu) ** 2 / T**2 + variances / T**2 - 1 / T)
+        slope = float(scores.sum()) + 0.5 * square / total
+        information = max(0.5 * square, float((scores**2).sum()))
+        height = float(value.sum()) - 0.5 * math.log(total)
+        beyond = slope**2 / (2 * information) if slope < 0 else 0.0
+        return cls(T, mu, 1 / total, height, height + beyond, slope)
 
 
 def _upper(likelihood: _Likelihood, mu: float, m: int) -> tuple[float, float, float]:
@@ -391,7 +393,19 @@ def _upper(likelihood: _Likelihood, mu: float, m: int) -> tuple[float, float, fl
             inside = middle
         else:
             outside = middle.T
-    return inside.mu, outside, 1 / float(inside.known.sum())
+    return inside.mu, outside, _reach(likelihood, inside.mu, outside, inside.variance)
+
+
+def _reach(likelihood: _Likelihood, mu: float, T: float, variance: float) -> float:
+    """The variance of μ, or where that is large the one whose interval holds all μ that the likelihood allows."""
+    if variance < VAGUE:
+        return variance
+    grid = np.linspace(LOWEST[1], HIGHEST[1], 39)
+    heights = np.array([float(likelihood(float(other), T)[0].sum()) for other in grid])
+    top = max(float(heights.max()), float(likelihood(mu, T)[0].sum()))
+    within = grid[heights >= top - 1.92]  # half of χ²'s 95% point, 3.84
+    far = max((abs(float(other) - mu) for other in within), default=0.0)
+    return max(variance, (far / 1.96) ** 2)
 
 
 def cohort_region(found: Fit, confidence: float = CONFIDENCE) -> Box:

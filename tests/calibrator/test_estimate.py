@@ -137,7 +137,7 @@ def test_regions_widen_with_the_confidence_and_contain_their_centre() -> None:
     assert cohort_region(found).contains(centre_region(found))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     counts=st.lists(
         st.tuples(st.integers(1, 5000), *(st.integers(-4000, 9000) for _ in range(1 + len(BANDS)))),

@@ -1,0 +1,233 @@
+"""Whether a 95% region holds the individual device's chain in 95% of cases, and how far the estimate is from the best.
+
+`python -m evaluation.estimation coverage` simulates cohorts, counts and charges their statistics as the calibrator
+does, and prints a table; `… error` compares with the full likelihood (hmmlearn, emissions held fixed).
+docs/estimation.md has both as they were recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrator.estimate import chain, cohort_region, device_regions, fit, pooled
+from calibrator.statistics import Sums, sensitivity
+from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
+from pufferfish.amplification import release_tilt
+from pufferfish.binary import Box, Noise, limits, optimal_noise
+
+Floats = NDArray[np.float64]
+
+SLEEPERS = np.array(
+    [
+        *[(0.158, 0.261), (0.057, 0.068), (0.215, 0.233), (0.277, 0.247), (0.238, 0.383), (0.183, 0.236)],
+        *[(0.095, 0.149), (0.225, 0.210), (0.023, 0.045), (0.089, 0.109), (0.103, 0.158)],
+    ]
+)
+"""q and r of the heart-rate recordings N1 … N11, fitted at lag 1."""
+WINDOW = 7_200
+"""An hour at 2 Hz."""
+CHUNK = 120_000_000
+"""States simulated at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of the table: what kind of cohort, under which ε, for which Θ the noise was made, how much evidence."""
+
+    kind: str
+    epsilon: float
+    devices: int
+    ticks: int
+    theta: Box
+    spread: float = 0.0
+    """In logits, for the kind `near`."""
+
+    @property
+    def noise(self) -> Noise:
+        return optimal_noise(self.theta, self.epsilon)
+
+    @property
+    def charge(self) -> Charge:
+        """Half of what the public, with half the operator's ε, leaves for a window goes into learning."""
+        tilt = release_tilt(self.noise, min(limits(self.theta, self.epsilon / 2)))
+        return Charge(sensitivity(WINDOW) / (min(tilt, 8.0) / 2), -(-self.ticks // WINDOW))
+
+    def chains(self, count: int, rng: np.random.Generator) -> Floats:
+        if self.kind == "N1–N11":
+            return np.tile(SLEEPERS, (-(-count // len(SLEEPERS)), 1))[:count]
+        if self.kind == "mixed":
+            logits = np.log(SLEEPERS / (1 - SLEEPERS))
+            drawn = rng.multivariate_normal(logits.mean(axis=0), np.cov(logits.T), count)
+        else:
+            point = np.array([self.theta.q_low, self.theta.r_low])
+            drawn = np.log(point / (1 - point)) + rng.normal(0, self.spread, (count, 2))
+        chains: Floats = 1 / (1 + np.exp(-drawn))
+        return chains
+
+
+N10 = Box.point(0.089, 0.109)
+QUICK = Box.point(0.3, 0.2)
+WIDE = Box(0.02, 0.5, 0.04, 0.5)
+MIDDLE = Box(0.1, 0.4, 0.1, 0.4)
+SETTINGS = (
+    *(Setting("alike", epsilon, 11, 20_000, N10) for epsilon in (2, 4)),
+    *(Setting("alike", epsilon, 40, 20_000, N10) for epsilon in (2, 4)),
+    Setting("alike", 1, 100, 20_000, N10),
+    *(Setting("alike", epsilon, 11, 20_000, QUICK) for epsilon in (1, 2, 4)),
+    *(Setting("near", epsilon, 11, 20_000, N10, 0.15) for epsilon in (2, 4)),
+    *(Setting("near", epsilon, 40, 20_000, N10, 0.15) for epsilon in (2, 4)),
+    *(Setting("near", epsilon, 11, 20_000, QUICK, 0.15) for epsilon in (1, 2, 4)),
+    *(Setting("N1–N11", epsilon, 11, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
+    *(Setting("mixed", epsilon, 40, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
+    *(Setting("N1–N11", epsilon, 11, 200_000, WIDE) for epsilon in (2, 4)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How often regions held the chain: a device's own, that one a quarter narrower, the cohort's for a new device."""
+
+    own: float
+    narrower: float
+    newcomer: float
+    own_width: float
+    cohort_width: float
+
+
+def coverage(setting: Setting, *, cohorts: int, seed: int) -> Coverage:
+    """Simulate cohorts and count."""
+    rng = np.random.Generator(np.random.SFC64(seed))
+    total = cohorts * setting.devices
+    truth, strangers = setting.chains(total, rng), setting.chains(total, rng)
+    sums: list[Sums] = []
+    step = max(4, CHUNK // setting.ticks)
+    for first in range(0, total, step):
+        q, r = truth[first : first + step].T
+        sums += counted(sanitized(q, r, setting.noise, ticks=setting.ticks, rng=rng), ticks=setting.ticks)
+    held: list[tuple[bool, bool, bool]] = []
+    widths: list[tuple[float, float]] = []
+    for number, cohort in enumerate(in_cohorts(sums, setting.devices)):
+        found = fit(evidence(cohort, setting.noise, charge=setting.charge, rng=rng))
+        if found is None:
+            raise RuntimeError("a cohort of this size must have a fit")
+        whole = cohort_region(found)
+        for index, own in enumerate(device_regions(found).values()):
+            place = number * setting.devices + index
+            held.append(
+                (_holds(own, truth[place]), _holds(own, truth[place], 0.75), _holds(whole, strangers[place]))
+            )
+            widths.append((own.q_high - own.q_low, whole.q_high - whole.q_low))
+    return Coverage(*np.mean(held, axis=0).tolist(), *np.median(widths, axis=0).tolist())
+
+
+def _holds(box: Box, chain_: Floats, share: float = 1.0) -> bool:
+    """Whether the box holds the chain, with its sides, in logits, cut to a share of their length."""
+    ends = np.array([[box.q_low, box.r_low], [box.q_high, box.r_high], list(chain_)])
+    low, high, x = np.log(ends / (1 - ends))
+    return bool((np.abs(x - (low + high) / 2) <= share * (high - low) / 2).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Root mean square errors of q: charged statistics, the same without the charged noise, the full likelihood."""
+
+    charged: float
+    free: float
+    likelihood: float
+
+
+def errors(setting: Setting, *, runs: int, seed: int) -> Errors:
+    """Pool the devices of a cohort whose chains are alike, and compare with the likelihood of all their states."""
+    from hmmlearn.hmm import CategoricalHMM  # noqa: PLC0415  # a development dependency, wanted only here
+
+    rng = np.random.Generator(np.random.SFC64(seed))
+    q, r = (np.full(setting.devices, end) for end in (setting.theta.q_low, setting.theta.r_low))
+    noise = setting.noise
+    off = []
+    for _ in range(runs):
+        packed = sanitized(q, r, noise, ticks=setting.ticks, rng=rng)
+        sums = counted(packed, ticks=setting.ticks)
+        estimates = []
+        for charge in (setting.charge, None):
+            best = pooled(evidence(sums, noise, charge=charge, rng=rng))
+            if best is None:
+                raise RuntimeError("there are ticks")
+            pi1, lam = chain(best[0])
+            estimates.append(float((1 - lam) * pi1))
+        model = CategoricalHMM(2, init_params="", params="t", n_iter=300, tol=1e-3)
+        model.startprob_ = np.array([r[0], q[0]]) / (q[0] + r[0])
+        model.transmat_ = np.array([[1 - q[0], q[0]], [r[0], 1 - r[0]]])
+        model.emissionprob_ = np.array([[1 - noise.rho0, noise.rho0], [noise.rho1, 1 - noise.rho1]])
+        states = np.unpackbits(packed, axis=1, bitorder="little", count=setting.ticks)
+        model.fit(states.reshape(-1, 1).astype(np.int64), [setting.ticks] * setting.devices)
+        estimates.append(float(model.transmat_[0, 1]))
+        off.append(np.array(estimates) - q[0])
+    return Errors(*np.sqrt(np.mean(np.square(off), axis=0)).tolist())
+
+
+COMPARED = (
+    *(Setting("alike", 4, 4, 20_000, theta) for theta in (N10, QUICK)),
+    *(Setting("alike", 2, 10, 20_000, theta) for theta in (N10, QUICK)),
+    Setting("alike", 1, 20, 20_000, QUICK),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print a table."""
+    parser = argparse.ArgumentParser(prog="python -m evaluation.estimation", description=__doc__)
+    parser.add_argument("table", choices=("coverage", "error"))
+    parser.add_argument("--runs", type=int, help="cohorts per line (300), or estimates per line (40)")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args(argv)
+    started = time.monotonic()
+    if args.table == "coverage":
+        print(
+            "| cohort | ε | s | devices | ticks | own region | ¼ narrower | newcomer | width of q: own, cohort |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|")
+        for setting in SETTINGS:
+            found = coverage(setting, cohorts=args.runs or 300, seed=args.seed)
+            print(
+                f"| {_named(setting)} | {setting.epsilon:g} | {_signal(setting):.3f} | {setting.devices} "
+                f"| {setting.ticks:,} | {found.own:.1%} | {found.narrower:.1%} | {found.newcomer:.1%} "
+                f"| {found.own_width:.3f}, {found.cohort_width:.3f} |",
+                flush=True,
+            )
+    else:
+        print(
+            "| chain | ε | s | devices × ticks | charged | not charged | likelihood | ratio, charged | ratio, not |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|")
+        for setting in COMPARED:
+            error = errors(setting, runs=args.runs or 40, seed=args.seed)
+            print(
+                f"| q={setting.theta.q_low:g}, r={setting.theta.r_low:g} | {setting.epsilon:g} "
+                f"| {_signal(setting):.3f} | {setting.devices} × {setting.ticks:,} | {error.charged:.4f} "
+                f"| {error.free:.4f} | {error.likelihood:.4f} | {error.charged / error.likelihood:.2f} "
+                f"| {error.free / error.likelihood:.2f} |",
+                flush=True,
+            )
+    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+    return 0
+
+
+def _signal(setting: Setting) -> float:
+    return 1 - setting.noise.rho0 - setting.noise.rho1
+
+
+def _named(setting: Setting) -> str:
+    if setting.kind in {"N1–N11", "mixed"}:
+        return setting.kind
+    spread = f" ± {setting.spread:g}" if setting.spread else ""
+    return f"q={setting.theta.q_low:g}, r={setting.theta.r_low:g}{spread}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
