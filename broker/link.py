@@ -29,6 +29,9 @@ ANSWER_TIMEOUT = 10.0
 ACKNOWLEDGE_TIMEOUT = 20.0
 """A broker that leaves a message unacknowledged for so long is left for another one."""
 
+REFUSALS = 3
+"""A subscription refused so often on one connection is tried on the next: another node may be able to grant it."""
+
 _random = SystemRandom()
 
 
@@ -163,6 +166,8 @@ class Link:
         if now >= self._deadline and self._asked:
             return self._end("the broker does not answer SUBSCRIBE")
         if self._ask_at is not None and now >= self._ask_at:
+            if self._refusals >= REFUSALS:
+                return self._end("the broker refuses a subscription")
             self._subscribe()
         if self._unacknowledged:
             sent, _ = next(iter(self._unacknowledged.values()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -14,14 +16,16 @@ from broker.connection import Connection, Offline
 from broker.description import Description, Node
 from broker.endpoint import Endpoint
 from broker.generate import generate
+from broker.messages import Seen, decode
 from broker.problem import Problem
 from broker.process import BrokerProcess, free_port
 from broker.site_folder import SiteFolder
 from broker.topics import Topics
+from hushmq.demo.audience import push_policy
+from hushmq.demo.plan import STREAM, Address, Plan, make_plan, write_agent, write_calibrator
+from hushmq.demo.stage import Stage
 from tests.broker.scripted import wait_for
 
-T = Topics("test")
-BATCH = T.batch("wearable-1", "motion")
 ELECTION = 60.0
 """Seconds, at most, until a cluster that starts or has lost a node serves again; usually a few."""
 
@@ -32,6 +36,7 @@ class ClusterNode(BrokerProcess):
     ready = "Server is ready"
 
     def __init__(self, folder: SiteFolder, node: Node, out: Path) -> None:
+        self.site_folder = folder
         super().__init__(
             folder.site(), out / node.name, host=node.host, port=node.port, tls=folder.server_tls()
         )
@@ -41,7 +46,13 @@ class ClusterNode(BrokerProcess):
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[list[ClusterNode]]:
+def plan() -> Plan:
+    """Two simulated wearables, as the demo plays them."""
+    return make_plan(agents=2, epsilon=4.0, now=time.time())
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, plan: Plan) -> Iterator[list[ClusterNode]]:
     for attempt in range(3):  # six free ports at once: somebody else may be quicker for one of them
         with ExitStack() as stack:
             nodes = tuple(
@@ -53,9 +64,8 @@ def cluster(tmp_path: Path) -> Iterator[list[ClusterNode]]:
                 )
                 for name in ("a", "b", "c")
             )
-            description = Description(
-                cohort="test", hosts=("127.0.0.1",), devices=("wearable-1",), nodes=nodes
-            )
+            devices = tuple(wearable.name for wearable in plan.wearables)
+            description = Description(cohort=plan.cohort, hosts=("127.0.0.1",), devices=devices, nodes=nodes)
             folder = SiteFolder.create(tmp_path / f"site-{attempt}", description)
             generate("nats", folder, tmp_path / f"out-{attempt}")
             started = [ClusterNode(folder, node, tmp_path / f"out-{attempt}") for node in nodes]
@@ -77,10 +87,12 @@ def test_nothing_acknowledged_is_lost_when_a_node_dies(cluster: list[ClusterNode
     """The writer's node is killed (-9) in the middle: what was acknowledged arrives, what was not is sent again by
     the sender, and in the end every number is there. Order and uniqueness are not promised."""
     count, received, acknowledged = 1500, set[int](), set[int]()
+    topics = Topics(cluster[0].site.cohort)
+    topic = topics.batch("wearable-1", "motion")
     calibrator = Connection(
         endpoints=everywhere(cluster, "calibrator"),
         client_id="calibrator",
-        subscriptions=[T.all("z")],
+        subscriptions=[topics.all("z")],
         on_message=lambda _topic, payload, _retained: received.add(int(payload)),
     )
     device = Connection(endpoints=everywhere(cluster, "wearable-1", first=1), client_id="wearable-1")
@@ -92,7 +104,7 @@ def test_nothing_acknowledged_is_lost_when_a_node_dies(cluster: list[ClusterNode
         for number in numbers:
             while True:
                 try:
-                    device.publish(BATCH, b"%d" % number, on_acknowledged=partial(acknowledged.add, number))
+                    device.publish(topic, b"%d" % number, on_acknowledged=partial(acknowledged.add, number))
                 except Offline:
                     wait_for(
                         lambda: device.connected and device.in_flight < 50, "the way to be free", ELECTION
@@ -110,3 +122,65 @@ def test_nothing_acknowledged_is_lost_when_a_node_dies(cluster: list[ClusterNode
     wait_for(lambda: received == set(range(count)), "every number", ELECTION)
     for each in (calibrator, device):
         each.stop()
+
+
+def with_our_broker(config: Path, section: str) -> Path:
+    """The settings file with its `[broker]` section replaced by the one that the site hands out."""
+    sections = re.split(r"\n(?=\[)", config.read_text())
+    rest = "\n".join(each for each in sections if not each.startswith("[broker]"))
+    config.write_text(f"{rest}\n{section}")
+    return config
+
+
+def test_agents_and_calibrator_live_through_the_death_of_a_node(
+    cluster: list[ClusterNode], plan: Plan, tmp_path: Path
+) -> None:
+    """Real agents and a real calibrator, TLS, three addresses each: after a node is killed, every tick from the first
+    one on is counted, without a hole."""
+    folder = cluster[0].site_folder
+    topics = Topics(plan.cohort)
+    seen = dict[str, Seen]()
+
+    def hear(topic: str, payload: bytes, _retained: bool) -> None:
+        seen[topic.rsplit("/", 1)[1]] = decode(Seen, payload)
+
+    def highest(device: str) -> int:
+        return (
+            seen[device].streams[STREAM].highest if device in seen and STREAM in seen[device].streams else 0
+        )
+
+    ops = Connection(
+        endpoints=everywhere(cluster, "ops"),
+        client_id="ops",
+        subscriptions=[topics.all("seen")],
+        on_message=hear,
+    )
+    stage = Stage()
+    devices = [wearable.name for wearable in plan.wearables]
+    try:
+        ops.start()
+        assert ops.wait_connected(ELECTION), ops.last_error
+        nowhere = Address("mqtt://127.0.0.1")
+        configs = {"calibrator": write_calibrator(plan, nowhere, tmp_path)}
+        configs |= {
+            wearable.name: write_agent(plan, wearable, nowhere, tmp_path) for wearable in plan.wearables
+        }
+        for name, config in configs.items():
+            file = with_our_broker(config, folder.hand_out(name, config.parent / "from-site"))
+            part = "calibrator" if name == "calibrator" else "agent"
+            stage.add(name, [part, "run", "--config", str(file)], tmp_path / f"{name}.log")
+        assert push_policy(plan, ops, topics.policy, timeout=ELECTION)
+        wait_for(lambda: all(highest(name) for name in devices), "the first ticks to be counted", ELECTION)
+        cluster[1].kill()
+        killed_at = int(time.time() * 1000)  # a tick is a millisecond here
+        wait_for(lambda: all(highest(name) > killed_at + 2000 for name in devices), "later ticks", ELECTION)
+
+        def whole(device: str) -> bool:
+            """No hole but the one before the first tick ever, and perhaps one that is just being filled."""
+            holes = seen[device].streams[STREAM].holes
+            return all(first == 0 or first > killed_at + 2000 for first, _ in holes)
+
+        wait_for(lambda: all(whole(name) for name in devices), "the holes to be filled", ELECTION)
+    finally:
+        stage.stop()
+        ops.stop()

@@ -252,6 +252,18 @@ def test_a_refused_subscription_is_asked_for_again(scripted: ScriptedBroker, ope
     assert reader.last_error is None
 
 
+def test_a_subscription_refused_again_and_again_is_tried_on_another_connection(
+    scripted: ScriptedBroker, opened: Open
+) -> None:
+    """After three refusals the connection is made anew, to the next address if there is one."""
+    scripted.subacks = [0x80] * 3
+    with ScriptedBroker() as other:
+        reader = opened(scripted.endpoint, other.endpoint, subscriptions=["a"])
+        assert reader.wait_connected(PATIENCE)
+        assert (len(scripted.connects), scripted.subscribed) == (1, ["a"] * 3)
+        assert (len(other.connects), other.subscribed) == (1, ["a"])
+
+
 def test_a_forbidden_subscription_never_counts_as_connected(nats: BrokerProcess, opened: Open) -> None:
     """NATS refuses what the identity may not read; the connection says so and does not become usable."""
     reader = opened(nats.endpoint("subscriber"), client_id="s", subscriptions=[T.all("release"), T.all("z")])
