@@ -10,9 +10,6 @@ from pufferfish.timeline import Entry, Timeline
 SHOWN = 300
 """A longer timeline is shown at about so many of its ticks."""
 
-PROBE = 32.0
-"""More nats than any two ticks of a chain in double precision can tell about each other."""
-
 
 def timeline_figure(history: History, adversary: Adversary, budget: float | None) -> Figure:
     """Two panels over the same ticks: the loss, and the tilts towards 0 and 1."""
@@ -39,9 +36,13 @@ def timeline_figure(history: History, adversary: Adversary, budget: float | None
 def loss_at(timeline: Timeline, tick: int) -> float:
     """The loss at one tick: its own tilt and what both sides say of it, which does not depend on that tilt.
 
-    So a probe that makes this tick the worst adds itself to its loss, and can be taken off again.
+    So a probe that makes this tick the worst adds itself to its loss, and can be taken off again. One does: what a
+    tick can tell about another has a limit, whatever its tilt.
     """
-    return max(0.0, timeline.price_with(Entry(tick, tick, PROBE, PROBE)).epsilon - PROBE)
+    probe = 4.0
+    while (price := timeline.price_with(Entry(tick, tick, probe, probe))).tick != tick:
+        probe *= 2.0
+    return max(0.0, price.epsilon - probe)
 
 
 def _shown(ticks: int, worst: int | None) -> list[int]:
