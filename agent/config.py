@@ -144,7 +144,7 @@ class Simulate(Section):
     r: Probability = Field(description="P(1→0).")
     seed: int = Field(description="Seed of the chain.")
     start_tick: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="The chain's first tick; the first one asked for when absent."
+        None, description="The chain's first tick, at most 10⁸ ticks ago; absent: the first one asked for."
     )
     low: float = Field(0.0, description="The number emitted in state 0.")
     high: float = Field(1.0, description="The number emitted in state 1.")

@@ -10,6 +10,10 @@ from agent.resample import Resampler, Value
 from agent.simulate import SimulatedChain
 from agent.subscribe import SubscribedTopic
 from agent.tick import Clock
+from broker.problem import Problem
+
+FURTHEST = 10**8
+"""How far back a simulated chain may start: its way to the present is walked tick by tick."""
 
 
 class Source(Protocol):
@@ -36,14 +40,24 @@ class SimulatedSource:
         self._values = (section.low, section.high)
 
     def take(self, first: int, last: int) -> list[Value | None]:
+        if last < first:
+            return []
         if self._chain is None:
-            start_tick = first if self._section.start_tick is None else self._section.start_tick
-            self._chain = SimulatedChain(self._section.q, self._section.r, self._section.seed, start_tick)
+            self._chain = self._begin(first)
         start = max(first, self._chain.start_tick)
         values: list[Value | None] = [None] * (min(start, last + 1) - first)
         if start <= last:
             values += [self._values[state] for state in self._chain.states(start, last - start + 1)]
         return values
+
+    def _begin(self, first: int) -> SimulatedChain:
+        section = self._section
+        start = first if section.start_tick is None else section.start_tick
+        if first - start > FURTHEST:
+            raise Problem(
+                f"source.start_tick: {start} is {first - start} ticks ago, at most {FURTHEST} are simulated"
+            )
+        return SimulatedChain(section.q, section.r, section.seed, start)
 
     def stop(self) -> None:
         """Nothing runs."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
+from agent.config import Simulate
 from agent.simulate import SimulatedChain
+from agent.source import SimulatedSource
+from broker.problem import Problem
 
 
 def test_the_state_at_a_tick_does_not_depend_on_what_was_asked_before() -> None:
@@ -42,3 +46,23 @@ def test_without_a_start_the_chain_begins_where_it_is_first_asked() -> None:
     values = source.take(3_600_000_000, 3_600_000_099)
     assert len(values) == 100
     assert set(values) == {0.0, 1.0}
+
+
+def section(**changes: Any) -> Simulate:
+    return Simulate(kind="simulate", q=0.2, r=0.3, seed=7, low=60.0, high=90.0, **changes)
+
+
+def test_as_a_source_it_gives_its_two_numbers_from_its_start_on() -> None:
+    """Before the start there are gaps; without a start the first tick asked for is it."""
+    chain = SimulatedChain(0.2, 0.3, 7, 100)
+    numbers = [90.0 if state else 60.0 for state in chain.states(100, 6)]
+    source = SimulatedSource(section(start_tick=100))
+    assert source.take(98, 97) == []
+    assert source.take(98, 102) + source.take(103, 105) == [None, None, *numbers]
+    anywhere = SimulatedSource(section())
+    assert anywhere.take(10**12, 10**12 + 5) == numbers
+
+
+def test_a_start_too_long_ago_is_told_and_not_walked() -> None:
+    with pytest.raises(Problem, match=r"source\.start_tick: 0 is 1000000000000 ticks ago"):
+        SimulatedSource(section(start_tick=0)).take(10**12, 10**12)
