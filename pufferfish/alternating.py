@@ -16,6 +16,9 @@ from collections.abc import Iterable, Iterator
 from pufferfish.known import TOLERANCE, largest_ratio
 from pufferfish.orbit import LARGEST, Matrix, fixed_point
 
+# A chain closer to strict alternation than this takes very long walks.
+_CLOSEST = 1.9999
+
 
 def limit(q: float, r: float, tau0: float, tau1: float) -> float:
     """C∞ on an endless stream: the fixed point of two ticks together, not below the true one.
@@ -37,6 +40,10 @@ def known(q: float, r: float, gains: Iterable[float], *, soft: bool, floor: floa
     The gains are the signed tilts towards 0 at distances 1, 2, …; where they end, the stream ends. The walk
     stops once nothing further away can add to the best.
     """
+    if q + r > _CLOSEST:
+        raise ValueError(
+            f"Θ: q + r is {q + r!r}; the informed adversary is priced for q + r up to {_CLOSEST} only"
+        )
     tilted = seen = Matrix(1.0, 0.0, 0.0, 1.0, 1.0)
     step = Matrix(1.0 - q, q, r, 1.0 - r, 1.0 - q - r)
     best = floor

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pufferfish import alternating
-from pufferfish.known import known_in_run, peak, soft_so_far
-from pufferfish.orbit import UNIT, orbit
+from pufferfish.known import known_in_run, largest_soft, peak
+from pufferfish.orbit import LARGEST, UNIT, orbit
 
 Adversary = Literal["prior", "informed"]
 
@@ -210,7 +210,7 @@ def side(q: float, r: float, tau: float, adversary: Adversary, *, soft: bool = F
         return ignorant
     base = orbit(q, r, 0.0)
     best = max(ignorant, known_in_run(tilted, base, *peak(tilted, base)))
-    return max(best, *soft_so_far(tilted, base)) if soft else best
+    return largest_soft(tilted, base, floor=best) if soft else best
 
 
 def _losses(
@@ -230,8 +230,8 @@ def _losses(
 
 def _limits(theta: Box, epsilon: float, adversary: Adversary) -> tuple[float, float]:
     """The limits up to rounding: the smallest over the corners that decide."""
-    if not (0.0 < epsilon < math.inf):
-        raise ValueError(f"epsilon is {epsilon!r}; it must be a positive, finite number")
+    if not (0.0 < epsilon <= LARGEST):
+        raise ValueError(f"epsilon is {epsilon!r}; it must be positive and at most {LARGEST:g}")
     check_adversary(adversary)
     soft = not theta.single
     tau0 = tau1 = math.inf
@@ -299,18 +299,27 @@ def _alternating_limits(
         def worst(total: float) -> float:
             return max(_losses(q, r, total * share, total * (1.0 - share), kind, soft))
 
+        # Each direction costs at least its own tilt.
         total = _largest_within(worst, epsilon, epsilon / max(share, 1.0 - share))
         return total * share, total * (1.0 - share)
 
     # The two adversaries differ little, so the share is found for the cheaper one; any share is within ε.
     low, high, golden = 0.0, 1.0, (math.sqrt(5.0) - 1.0) / 2.0
-    while high - low > 1e-4:
+    while high - low > 1e-3:
         left, right = high - golden * (high - low), low + golden * (high - low)
         if sum(_crossing(*pair(left, "prior"))) < sum(_crossing(*pair(right, "prior"))):
             high = right
         else:
             low = left
-    return pair(0.5 * (low + high), adversary)
+    tau0, tau1 = pair(0.5 * (low + high), adversary)
+    # What is left of ε in one direction only.
+    tau0 = max(
+        tau0, _largest_within(lambda tau: max(_losses(q, r, tau, tau1, adversary, soft)), epsilon, epsilon)
+    )
+    tau1 = max(
+        tau1, _largest_within(lambda tau: max(_losses(q, r, tau0, tau, adversary, soft)), epsilon, epsilon)
+    )
+    return tau0, tau1
 
 
 def _crossing(tau0: float, tau1: float) -> tuple[float, float]:

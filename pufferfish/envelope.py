@@ -20,7 +20,7 @@ from collections.abc import Callable
 from itertools import accumulate
 
 # An excess below this is as good as none, and is returned in place of smaller ones.
-_NOTHING = 2.0**-36
+NOTHING = 2.0**-36
 
 
 class Envelope:
@@ -34,11 +34,11 @@ class Envelope:
             self._kinds = [((1.0 - q) / q, r / (1.0 - r)), ((1.0 - r) / r, q / (1.0 - q))]
         excesses = self._soft() if soft else self._hard()
         # What lies beyond a distance is bounded by the largest excess from there on.
-        self._beyond = list(accumulate(reversed(excesses), max, initial=_NOTHING))[::-1]
+        self._beyond = list(accumulate(reversed(excesses), max, initial=NOTHING))[::-1]
 
     def beyond(self, distance: int) -> float:
         """The largest excess of any instant further away than the distance."""
-        return self._beyond[distance] if distance < len(self._beyond) else _NOTHING
+        return self._beyond[distance] if distance < len(self._beyond) else NOTHING
 
     def _hard(self) -> list[float]:
         """The largest excess of an instant known for certain, by its distance."""
@@ -46,7 +46,7 @@ class Envelope:
         # One chain of values for each kind of step that may come last: from a known 0 and from a known 1.
         ups, downs = [math.inf] * len(self._kinds), [-math.inf] * len(self._kinds)
         base_ups, base_downs = ups, downs
-        while max(*ups, *base_ups) > _NOTHING or min(*downs, *base_downs) < -_NOTHING:
+        while max(*ups, *base_ups) > NOTHING or min(*downs, *base_downs) < -NOTHING:
             # X_ξ(x) has one peak in ξ, so its smallest value is at an end.
             ups = self._turn(
                 lambda kind, x: max(
@@ -72,7 +72,7 @@ class Envelope:
         excesses = []
         above, below = [0.0] * len(self._kinds), [0.0] * len(self._kinds)
         ups, downs = [math.inf] * len(self._kinds), [-math.inf] * len(self._kinds)
-        while max(*above, *below, *ups) > _NOTHING or min(downs) < -_NOTHING:
+        while max(*above, *below, *ups) > NOTHING or min(downs) < -NOTHING:
             next_ups, next_downs = self._bases(ups), self._bases(downs)
             above = [
                 self._largest(kind, above[kind - 1], next_ups[kind - 1], ups[kind - 1])

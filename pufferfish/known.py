@@ -17,13 +17,17 @@ All functions here are for q+r < 1 and favour state 0.
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterator
 
 from pufferfish.orbit import Matrix, Orbit
 
 # A search ends when nothing left can exceed the best by more than this; the excess is added to the result.
 TOLERANCE = 2.0**-32
+
+# Beyond so many e-folds nothing is left of where an orbit started.
+_SPENT = 40.0
+_FAR = 1 << 62
 
 
 def peak(orbit: Orbit, base: Orbit) -> tuple[int, int]:
@@ -48,39 +52,49 @@ def known_in_run(orbit: Orbit, base: Orbit, distance: int, state: int) -> float:
     return math.log(orbit.from1(distance) / base.from1(distance))
 
 
-def soft_so_far(orbit: Orbit, base: Orbit) -> Iterator[float]:
-    """The largest V over soft evidence about the instants up to distance 1, 2, … in a run of one tilt.
+def largest_soft(orbit: Orbit, base: Orbit, *, ticks: int | None = None, floor: float = 0.0) -> float:
+    """The largest V over soft evidence about one of the next so many ticks, all of one tilt, or the floor if higher.
 
-    It ends where it rises no more. Evidence about the instant at distance l that the next one cannot give lies
-    between knowing the one and knowing the other, so its V exceeds the larger of the two by no more than log C
-    or the log base changes from l to l+1; and known states add nothing past the peak of the one state, while for
-    the other V stays below log C∞ (Lemma 4).
+    Evidence about the instant at distance l that the next one cannot give lies between knowing the one and
+    knowing the other. So its V exceeds theirs by no more than log C or the log base changes from l to l+1, which
+    is less the larger l. With Lemma 4 this bounds V over whole groups of distances; best-first branch and bound.
+    Without a number of ticks the run never ends.
     """
     peaked, told = peak(orbit, base)
-    best, limit = 0.0, math.log(orbit.limit)
-    distance, here = 1, _logs(orbit, base, 1)
-    while True:
-        there = _logs(orbit, base, distance + 1)
-        rest = 0.0
-        for state in (0, 1):
-            (ratio, seen), (next_ratio, next_seen) = here[state], there[state]
-            change = min(abs(ratio - next_ratio), abs(seen - next_seen))
-            if max(ratio - seen, next_ratio - next_seen) + change > best:
-                best = max(best, soft_at(orbit.matrix(distance), base, distance, state))
-            rest = max(rest, change + (next_ratio - next_seen if state == told else limit))
-        if distance >= peaked and rest <= best + TOLERANCE:
-            yield max(best, rest)
-            return
-        yield best
-        distance, here = distance + 1, there
+    end = min(ticks or _FAR, math.ceil(_SPENT / -max(orbit.log_mu, base.log_mu)))
+
+    def bound(first: int, last: int, state: int) -> float:
+        near, further = _logs(orbit, base, first, state), _logs(orbit, base, first + 1, state)
+        change = min(abs(near[0] - further[0]), abs(near[1] - further[1]))
+        # Known states tell most at the group's ends or, for one of them, at the peak.
+        inside = {first, last + 1} | ({peaked} if state == told and first < peaked <= last else set())
+        return change + max(known_in_run(orbit, base, distance, state) for distance in inside)
+
+    best, first = floor, 1
+    groups: list[tuple[float, int, int, int]] = []
+    while first <= end:
+        last = min(2 * first - 1, end)
+        groups.extend((-bound(first, last, state), first, last, state) for state in (0, 1))
+        first = last + 1
+    heapq.heapify(groups)
+    while groups:
+        negative, first, last, state = heapq.heappop(groups)
+        if -negative <= best + TOLERANCE:
+            return max(best, -negative)
+        if first == last:
+            best = max(best, soft_at(orbit.matrix(first), base, first, state))
+            continue
+        middle = (first + last) // 2
+        for low, high in ((first, middle), (middle + 1, last)):
+            heapq.heappush(groups, (-bound(low, high, state), low, high, state))
+    return best
 
 
-def _logs(orbit: Orbit, base: Orbit, distance: int) -> list[tuple[float, float]]:
-    """The logarithms of C_l(y) and of the base, for a known 0 and a known 1."""
-    return [
-        (math.log(orbit.from0(distance)), math.log(base.from0(distance))),
-        (math.log(orbit.from1(distance)), math.log(base.from1(distance))),
-    ]
+def _logs(orbit: Orbit, base: Orbit, distance: int, state: int) -> tuple[float, float]:
+    """The logarithms of C_l(y) and of the base."""
+    if state == 0:
+        return math.log(orbit.from0(distance)), math.log(base.from0(distance))
+    return math.log(orbit.from1(distance)), math.log(base.from1(distance))
 
 
 def soft_at(through: Matrix, base: Orbit, distance: int, state: int) -> float:

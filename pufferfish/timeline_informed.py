@@ -13,14 +13,17 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
-from pufferfish.envelope import Envelope
+from pufferfish.envelope import NOTHING, Envelope
 from pufferfish.known import TOLERANCE, known_at
 from pufferfish.orbit import LARGEST, Matrix, Orbit
 from pufferfish.runs import Runs, nats
 from pufferfish.timeline_prior import Best, largest, ratios
 from pufferfish.track import Track
+
+_Number = TypeVar("_Number", int, float)
 
 # Runs with more neighbours than this in reach are not compared with each other.
 _NEIGHBOURS = 32
@@ -47,101 +50,53 @@ def search(
     Endless: the stream goes on beyond the runs on both sides, and instants there may be known too.
     """
     around = runs.covering(runs.edges[window.start] - track.reach, runs.edges[window.stop] + track.reach)
-    views = _views(runs, track, around)
-    # ξ = m·C lies between its value where C enters the run and its value at the run's limit.
-    gains = [math.exp(min(v.tau, LARGEST)) for v in views]
-    lows = [m * min(v.left, v.right, v.orbit.limit) for m, v in zip(gains, views, strict=True)]
-    highs = [m * max(v.left, v.right, v.orbit.limit) for m, v in zip(gains, views, strict=True)]
-    most = 2.0 * track.envelope(1.0, max(highs)).beyond(0)
+    inside = range(window.start - around.start, window.stop - around.start)
+    look = _Search(runs, track, around, endless)
     loss, tick = best
-    left_over: list[tuple[float, int, int]] = []  # the loss with nothing known, the run, its tick
-    for i in range(window.start - around.start, window.stop - around.start):
-        v = views[i]
-        if (
-            v.tau + math.log(max(v.left, v.orbit.limit) * max(v.right, v.orbit.limit)) + most
-            > loss + TOLERANCE
-        ):
-            ignorant, at = largest(v.orbit, v.stop - v.start, v.left, v.right)
-            if v.tau + ignorant + most > loss + TOLERANCE:
-                left_over.append((v.tau + ignorant, i, v.start + at))
-    if not left_over:
-        return best
-    search_ = _Search(runs, track, views, _Reach(runs, track, around, lows, highs), endless)
-    ignorant, i, at = max(left_over)
-    if first <= at <= last:
-        loss, tick = max((loss, tick), (search_.loss(i, at, loss), at), key=lambda pair: pair[0])
-    nodes: list[tuple[float, int, int, int]] = []  # minus the bound, the run, its first and last tick
-    for ignorant, i, _ in left_over:
-        low, high = max(first, views[i].start), min(last, views[i].stop)
-        if ignorant + most > loss + TOLERANCE and low <= high:
-            nodes.append((-ignorant - most, i, low, high))
+    # Minus the bound, the number of looks that found it, the run, its first and last tick.
+    nodes = [
+        (-look.ceiling(i, coarse=True), 0, i, max(first, look.runs[i].start), min(last, look.runs[i].stop))
+        for i in inside
+    ]
     heapq.heapify(nodes)
-    fresh = {i for _, i, _ in left_over}
     seen: set[tuple[tuple[int, int], ...]] = set()
     while nodes and -nodes[0][0] > loss + TOLERANCE:
-        negative, i, low, high = heapq.heappop(nodes)
-        if i in fresh:
-            fresh.discard(i)
-            alike = search_.surroundings(i)
-            if alike and first <= views[i].start and views[i].stop <= last:
-                if alike in seen:
-                    continue  # a run with the same surroundings has been looked at already
-                seen.add(alike)
-            bound = min(-negative, search_.ceiling(i), search_.bound(i, low, high))
-            parts = [(low, high)]
+        negative, looks, i, low, high = heapq.heappop(nodes)
+        middle = (low + high) // 2
+        parts = [(low, high)]
+        if looks == 0:
+            bound = look.ceiling(i)
+        elif looks == 1:
+            whole = (low, high) == (look.runs[i].start, look.runs[i].stop)
+            surroundings = look.surroundings(i) if whole else None
+            if surroundings in seen:
+                continue  # a run with the same surroundings has been looked at already
+            if surroundings:
+                seen.add(surroundings)
+            # A loss to beat: at the tick where nothing known tells most.
+            bound, at = look.ignorant(i)
+            if low <= at <= high:
+                here = look.loss(i, at, loss)
+                loss, tick = (here, at) if here > loss else (loss, tick)
+            bound += look.most if -negative > loss + TOLERANCE else math.inf
+        elif looks == 2:
+            bound = look.bound(i, low, high)
         elif low == high:
-            here = search_.loss(i, low, loss)
-            if here > loss:
-                loss, tick = here, low
+            here = look.loss(i, low, loss)
+            loss, tick = (here, low) if here > loss else (loss, tick)
             continue
         else:
-            bound, middle = -negative, (low + high) // 2
-            parts = [(low, middle), (middle + 1, high)]
+            bound, parts = -negative, [(low, middle), (middle + 1, high)]
         for a, b in parts:
-            here = min(bound, search_.bound(i, a, b))
+            here = min(-negative, bound if looks <= 2 else look.bound(i, a, b))
             if here > loss + TOLERANCE:
-                heapq.heappush(nodes, (-here, i, a, b))
+                heapq.heappush(nodes, (-here, looks + 1, i, a, b))
     return loss, tick
 
 
-def _views(runs: Runs, track: Track, around: range) -> list[_Run]:
-    edges, tilts = runs.edges, runs.tilts
-    sides = zip(around, ratios(runs, track, around), ratios(runs, track, around, backwards=True), strict=True)
-    return [
-        _Run(
-            k,
-            edges[k],
-            edges[k + 1] - 1,
-            nats(tilts[k][track.state]),
-            tilts[k],
-            track.orbit(tilts[k]),
-            left,
-            right,
-        )
-        for k, left, right in sides
-    ]
-
-
-class _Reach:
-    """For each run, the extremes of ξ and the largest tilt at any tick within reach of it."""
-
-    def __init__(
-        self, runs: Runs, track: Track, around: range, lows: list[float], highs: list[float]
-    ) -> None:
-        edges = runs.edges[around.start : around.stop + 1]
-        tilts = [float(tilts[track.state]) for tilts in runs.tilts[around.start : around.stop]]
-        self.high = _largest_in_reach(edges, track.reach, highs)
-        self.low = [-low for low in _largest_in_reach(edges, track.reach, [-low for low in lows])]
-        self.tilt = [math.ceil(tilt) for tilt in _largest_in_reach(edges, track.reach, tilts)]
-        # Outside the timeline ξ is 1.
-        for i in range(len(self.low)):
-            if edges[i] - track.reach < runs.edges[0] or edges[i + 1] + track.reach > runs.edges[-1]:
-                self.low[i] = 1.0
-
-
-def _largest_in_reach(edges: list[int], reach: int, values: list[float]) -> list[float]:
+def _largest_in_reach(edges: list[int], reach: int, values: list[_Number]) -> list[_Number]:
     """For each run the largest value of a run that has a tick within reach of one of its ticks."""
-    found: list[float] = []
+    found: list[_Number] = []
     falling: deque[int] = deque()  # runs whose value no later run in reach exceeds
     ahead = 0
     for k in range(len(values)):
@@ -161,39 +116,94 @@ class _Side:
 
     __slots__ = ("_base", "_distance", "_envelope", "_ignorant", "_soft", "_through", "best", "bound")
 
-    def __init__(self, v: _Run, track: Track, envelope: Envelope, ratio: float, own: int) -> None:
+    def __init__(self, v: _Run, track: Track, envelope: Envelope | None, ratio: float, own: int) -> None:
         """At first those in the tick's own run, and nothing known."""
         self._base, self._soft, self._envelope = track.base, track.soft, envelope
         self._ignorant = math.log(v.orbit.after(own, ratio))
         self._through, self._distance = v.orbit.matrix(own), own
         self.best = max(track.within(v.tilts, own), self._ignorant)
-        self.bound = max(self.best, self._ignorant + envelope.beyond(own))
+        self.bound = max(self.best, self._ignorant + self._beyond())
+
+    def _beyond(self) -> float:
+        return self._envelope.beyond(self._distance) if self._envelope else NOTHING
 
     def look(self, tick: Matrix) -> None:
         """Look at the next instant beyond."""
         self._through = self._through.then(tick)
         self._distance += 1
         self.best = max(self.best, known_at(self._through, self._base, self._distance, soft=self._soft))
-        self.bound = max(self.best, self._ignorant + self._envelope.beyond(self._distance))
+        self.bound = max(self.best, self._ignorant + self._beyond())
 
 
 class _Search:
-    """Bounds and losses at the ticks of the runs looked at."""
+    """Bounds and losses at the ticks of the runs looked at; what is dear is computed when first asked for."""
 
-    def __init__(self, runs: Runs, track: Track, views: list[_Run], reach: _Reach, endless: bool) -> None:
-        self._runs, self._track, self._views, self._reach = runs, track, views, reach
-        self._endless = endless
+    def __init__(self, runs: Runs, track: Track, around: range, endless: bool) -> None:
+        self._timeline, self._track, self._endless = runs, track, endless
+        self._edges = edges = runs.edges[around.start : around.stop + 1]
+        tilts = runs.tilts[around.start : around.stop]
+        lefts, rights = ratios(runs, track, around), ratios(runs, track, around, backwards=True)
+        self.runs = [
+            _Run(
+                k,
+                edges[i],
+                edges[i + 1] - 1,
+                nats(tilts[i][track.state]),
+                tilts[i],
+                track.orbit(tilts[i]),
+                *sides,
+            )
+            for i, (k, *sides) in enumerate(zip(around, lefts, rights, strict=True))
+        ]
+        self._tilts = _largest_in_reach(edges, track.reach, [tilt[track.state] for tilt in tilts])
+
+    def ceiling(self, i: int, *, coarse: bool = False) -> float:
+        """A bound on the loss in a run from the largest tilt in reach, coarsely rounded up if that will do."""
+        tilt = self._tilts[i]
+        if coarse:
+            rest = max(0, tilt.bit_length() - 5)
+            tilt = -(-tilt >> rest) << rest
+        return self.runs[i].tau + 2.0 * self._track.ceiling(tilt)
+
+    def ignorant(self, i: int) -> tuple[float, int]:
+        """The largest loss in a run when nothing is known, and its tick."""
+        v = self.runs[i]
+        loss, place = largest(v.orbit, v.stop - v.start, v.left, v.right)
+        return v.tau + loss, v.start + place
+
+    @cached_property
+    def most(self) -> float:
+        """What known instants can add to any loss here."""
+        return 2.0 * self._track.envelope(1.0, max(self._highs)).beyond(0)
+
+    @cached_property
+    def _highs(self) -> list[float]:
+        """The largest ξ = m·C in each run: where C enters it or at its limit."""
+        return [math.exp(min(v.tau, LARGEST)) * max(v.left, v.right, v.orbit.limit) for v in self.runs]
+
+    @cached_property
+    def _ranges(self) -> list[tuple[float, float]]:
+        """The range of ξ in reach of each run; outside the timeline ξ is 1."""
+        reach, edges = self._track.reach, self._edges
+        lows = [-math.exp(min(v.tau, LARGEST)) * min(v.left, v.right, v.orbit.limit) for v in self.runs]
+        first, last = self._timeline.edges[0], self._timeline.edges[-1]
+        return [
+            (1.0 if edges[i] - reach < first or edges[i + 1] + reach > last else -low, high)
+            for i, (low, high) in enumerate(
+                zip(
+                    _largest_in_reach(edges, reach, lows),
+                    _largest_in_reach(edges, reach, self._highs),
+                    strict=True,
+                )
+            )
+        ]
 
     def _envelope(self, i: int) -> Envelope:
-        return self._track.envelope(self._reach.low[i], self._reach.high[i])
-
-    def ceiling(self, i: int) -> float:
-        """More tilt never lowers a loss: no tick of the run has more than in an endless run of the largest."""
-        return self._views[i].tau + 2.0 * self._track.ceiling(self._reach.tilt[i])
+        return self._track.envelope(*self._ranges[i])
 
     def bound(self, i: int, low: int, high: int) -> float:
         """A bound on the loss at the ticks low…high of a run."""
-        v, envelope = self._views[i], self._envelope(i)
+        v, envelope = self.runs[i], self._envelope(i)
         total = v.tau
         for ratio, near, far in (
             (v.left, low - v.start, high - v.start),
@@ -206,10 +216,12 @@ class _Search:
 
     def loss(self, i: int, tick: int, enough: float) -> float:
         """The loss at one tick; or, where it cannot be above what is enough, some bound that is not either."""
-        v, envelope, track = self._views[i], self._envelope(i), self._track
+        v, track = self.runs[i], self._track
+        owns = tick - v.start, v.stop - tick
+        # In the middle of a long run nothing beyond it tells anything.
+        envelope = self._envelope(i) if min(owns) < track.reach else None
         left, right = (
-            _Side(v, track, envelope, ratio, own)
-            for ratio, own in ((v.left, tick - v.start), (v.right, v.stop - tick))
+            _Side(v, track, envelope, ratio, own) for ratio, own in zip((v.left, v.right), owns, strict=True)
         )
         for side, other, step in ((left, right, -1), (right, left, 1)):
             for beyond in self._beyond(v.k, step):
@@ -222,7 +234,7 @@ class _Search:
 
     def _beyond(self, k: int, step: int) -> Iterator[Matrix]:
         """The maps of the ticks beyond a run on one side, one by one."""
-        edges, tilts = self._runs.edges, self._runs.tilts
+        edges, tilts = self._timeline.edges, self._timeline.tilts
         k += step
         while 0 <= k < len(tilts):
             here = self._track.tick(tilts[k])
@@ -237,9 +249,9 @@ class _Search:
 
         Empty if there are too many to be worth comparing.
         """
-        edges, tilts, v, track = self._runs.edges, self._runs.tilts, self._views[i], self._track
+        edges, tilts, v, track = self._timeline.edges, self._timeline.tilts, self.runs[i], self._track
         low, high = v.start - track.reach, v.stop + 1 + track.reach
-        inside = self._runs.covering(low, high - 1)
+        inside = self._timeline.covering(low, high - 1)
         if len(inside) > _NEIGHBOURS:
             return ()
         shape = [(min(edges[k + 1], high) - max(edges[k], low), tilts[k][track.state]) for k in inside]

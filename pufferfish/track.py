@@ -6,7 +6,7 @@ import math
 
 from pufferfish.binary import side
 from pufferfish.envelope import Envelope
-from pufferfish.known import known_in_run, peak, soft_so_far
+from pufferfish.known import known_in_run, largest_soft, peak
 from pufferfish.orbit import Matrix, Orbit, orbit, tick
 from pufferfish.runs import nats
 
@@ -39,7 +39,7 @@ class Track:
         self.cap = self.base.from0(1)  # (1−q)/r: no ratio is larger
         self._orbits: dict[int, Orbit] = {0: self.base}
         self._ticks: dict[int, Matrix] = {}
-        self._within: dict[int, list[float]] = {}
+        self._within: dict[tuple[int, int], float] = {}
         self._peaks: dict[int, tuple[int, int]] = {}
         self._ceilings: dict[int, float] = {}
         self._envelopes: dict[tuple[int, int], Envelope] = {}
@@ -67,10 +67,10 @@ class Track:
             return 0.0
         here, base = self.orbit(tilts), self.base
         if self.soft:
-            if tilt not in self._within:
-                self._within[tilt] = list(soft_so_far(here, base))
-            values = self._within[tilt]
-            return values[min(ticks, len(values)) - 1]
+            ticks = min(ticks, self.reach)
+            if (tilt, ticks) not in self._within:
+                self._within[tilt, ticks] = largest_soft(here, base, ticks=ticks)
+            return self._within[tilt, ticks]
         # One state's V rises up to its peak and falls, the other's is largest at an end (Lemma 4).
         if tilt not in self._peaks:
             self._peaks[tilt] = peak(here, base)
@@ -90,7 +90,6 @@ class Track:
         steps = math.floor(8.0 * math.log(low)), math.ceil(8.0 * math.log(high))
         found = self._envelopes.get(steps)
         if found is None:
-            found = self._envelopes[steps] = Envelope(
-                self.q, self.r, math.exp(steps[0] / 8.0), math.exp(steps[1] / 8.0), soft=self.soft
-            )
+            edges = math.exp(steps[0] / 8.0), math.exp(steps[1] / 8.0)
+            found = self._envelopes[steps] = Envelope(self.q, self.r, *edges, soft=self.soft)
         return found
