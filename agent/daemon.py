@@ -159,7 +159,7 @@ class Agent:
             if now >= due:
                 due = max(due + beat, now)
                 self._beat()
-            self._publisher.pump(now)
+            self._send(now)
             self._say(now)
             moving = now - self._committed_at <= MISSED_BEATS * beat + longest
             self._systemd.feed(healthy=moving and self._connection.alive)
@@ -232,9 +232,18 @@ class Agent:
             if book.dropped != dropped or book.buffered < buffered:
                 self._publisher.forgotten()
 
+    def _send(self, now: float) -> None:
+        try:
+            self._publisher.pump(now)
+        except sqlite3.OperationalError as error:
+            self._log.error("outbox cannot be read", error=str(error))
+        except sqlite3.DatabaseError:
+            self._recover()
+
     def _recover(self) -> None:
         """Begin a new outbox; the ticks of this beat, which were not stored, are never used again."""
         self._outbox.recover()
+        self._publisher.reconnected()
         self._log.error("outbox corrupt", set_aside=str(self._outbox.set_aside))
         for name, stream in self._streams.items():
             self._start_stream(name, stream.source, stream.policy)
@@ -291,8 +300,11 @@ class Agent:
         for name, section in self._config.streams.items():
             running = self._streams.get(name)
             if running is not None and running.policy != policies.get(name):
-                running.source.stop()
                 del self._streams[name]
+                if name in policies and policies[name].period_ms == running.policy.period_ms:
+                    self._start_stream(name, running.source, policies[name])
+                else:
+                    running.source.stop()
             if name in policies and name not in self._streams:
                 source = open_source(
                     section.source,
@@ -326,7 +338,7 @@ class Agent:
         self._beat()
         until = time.monotonic() + (0 if self._successor else self._config.publish.linger_ms / 1000)
         while (left := until - time.monotonic()) > 0 and self._connection.connected:
-            self._publisher.pump(time.monotonic())
+            self._send(time.monotonic())
             if not any(book.buffered for book in self._outbox.books.values()):
                 break
             self._handle_posted(left)

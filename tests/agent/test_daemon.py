@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+from broker.messages import Audiences
 from broker.process import BrokerProcess
 from tests.agent.peer import Peer, noise, policy, wait_until, write_config
 from tests.agent.running import process, running
@@ -48,3 +49,48 @@ def test_sigterm_ends_the_process_with_a_true_last_status(broker: BrokerProcess,
         assert peer.balanced()
         assert peer.status is not None
         assert peer.status.streams["motion"].sampled == peer.total()
+
+
+def test_an_outbox_damaged_while_running_is_set_aside_and_the_device_goes_on(
+    nats: BrokerProcess, tmp_path: Path
+) -> None:
+    """Found at the next read or commit; what waited is dropped and counted, no used tick is used again."""
+    config = write_config(tmp_path, nats.port)
+    with Peer(nats) as peer:
+        peer.push(policy())
+        peer.push(noise())
+        with running(config) as agent:
+            agent._outbox._mark._reserve_ms = (
+                100  # so that the test need not wait for the reservation to pass
+            )
+            wait_until(lambda: peer.total() > 100)
+            nats.stop()
+            wait_until(lambda: agent._outbox.books["motion"].buffered > 300)
+            agent._outbox._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with (tmp_path / "state" / "outbox.db").open("r+b") as file:
+                for place in range(4096, file.seek(0, 2), 4096):
+                    file.seek(place)
+                    file.write(b"\xaa" * 1024)
+            agent._outbox._db.execute("PRAGMA cache_size = 0")
+            nats.start()
+            wait_until(lambda: list((tmp_path / "state").glob("outbox.corrupt-*.db")))
+            before = peer.total()
+            wait_until(lambda: peer.total() > before + 100)
+        wait_until(lambda: peer.status is not None and not peer.status.online and peer.balanced())
+        assert peer.no_tick_was_made_twice()
+
+
+def test_a_new_policy_keeps_the_source_where_the_period_stays(nats: BrokerProcess, tmp_path: Path) -> None:
+    """A recording goes on where it was: a policy with another ε does not begin it anew."""
+    config = write_config(tmp_path, nats.port)
+    with Peer(nats) as peer:
+        peer.push(policy())
+        peer.push(noise())
+        with running(config) as agent:
+            wait_until(lambda: peer.total() > 50)
+            source = agent._streams["motion"].source
+            peer.push(policy(2, epsilon=Audiences(operator=3.0, public=1.0)))
+            peer.push(noise(2, policy=2))
+            wait_until(lambda: peer.batches[-1].noise == 2)
+            assert agent._streams["motion"].source is source
+        wait_until(lambda: peer.status is not None and not peer.status.online and peer.balanced())
