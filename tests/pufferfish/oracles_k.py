@@ -1,119 +1,113 @@
-"""Losses by definition on short chains of k states: every path, every output, and every mechanism.
+"""Losses of short chains of k states by definition: every path, every output, nothing clever.
 
-`worst_mechanism` is the strongest oracle: of ALL transcripts whose likelihood changes by at most e^τ_t when the state
-at t changes, it finds the one that says most about X_i, by a linear program over the likelihoods of all paths.
+`likelihoods[w, p]` is the probability (or density) of output w given path p. A loss is the largest log ratio of what
+an output is worth under two states of one instant (SWC Definition 2.1).
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
 
-Matrix = NDArray[np.float64]
+from pufferfish.chain import Chain
 
-
-def paths(P: Matrix, initial: Matrix, n: int) -> tuple[Matrix, Matrix]:
-    """All paths of n states, one a row, and their probabilities."""
-    states = np.array(list(itertools.product(range(len(P)), repeat=n)))
-    chances = initial[states[:, 0]]
-    for t in range(1, n):
-        chances = chances * P[states[:, t - 1], states[:, t]]
-    return states, chances
+Array = NDArray[np.float64]
 
 
-def given(states: Matrix, chances: Matrix, i: int, known: Mapping[int, int]) -> dict[int, Matrix]:
-    """The distribution of the path given each possible state at i and what is known of other instants."""
-    fits = np.ones(len(states), dtype=bool)
-    for t, state in known.items():
-        fits &= states[:, t] == state
-    found = {}
-    for x in range(int(states.max()) + 1):
-        chosen = np.where(fits & (states[:, i] == x), chances, 0.0)
-        if chosen.sum() > 0:
-            found[x] = chosen / chosen.sum()
-    return found
+def paths(k: int, length: int) -> NDArray[np.int64]:
+    """All k^length paths, one per row."""
+    return np.array(list(product(range(k), repeat=length)))
 
 
-def worst_mechanism(
-    P: Matrix, initial: Matrix, taus: Sequence[float], i: int, known: Mapping[int, int] | None = None
-) -> float:
-    """The largest log-odds change about X_i over all mechanisms with these tilts, for who knows these other states.
+def path_probabilities(chain: Chain, length: int) -> Array:
+    """The probability of every path."""
+    every = paths(chain.k, length)
+    probability = chain.start()[every[:, 0]].copy()
+    for t in range(1, length):
+        probability *= chain.transition[every[:, t - 1], every[:, t]]
+    return probability
 
-    max a·ℓ subject to b·ℓ = 1 and ℓ(path) ≤ e^τ_t·ℓ(path with another state at t).
+
+def losses(chain: Chain, length: int, likelihoods: Array) -> Array:
+    """For every instant the largest log P(w | X_i=x) / P(w | X_i=y) over outputs w and possible states x, y."""
+    every = paths(chain.k, length)
+    probability = path_probabilities(chain, length)
+    worst = []
+    for i in range(length):
+        given = []
+        for x in range(chain.k):
+            here = every[:, i] == x
+            mass = probability[here].sum()
+            if mass > 0:
+                given.append(likelihoods[:, here] @ probability[here] / mass)
+        worst.append(max(float(np.max(np.log(a / b))) for a in given for b in given))
+    return np.array(worst)
+
+
+def histogram(k: int, length: int, scale: float, ticks: Iterable[int] | None = None) -> Array:
+    """A histogram of the states at `ticks` (default: all), each count with Laplace noise of the given scale.
+
+    Between two neighbouring whole numbers a mixture of Laplace densities around whole numbers has a ratio that
+    moves one way, and beyond the possible counts it stays put, so outputs at possible counts are enough.
     """
-    k, n = len(P), len(taus)
-    states, chances = paths(P, initial, n)
-    conditional = given(states, chances, i, known or {})
-    number = len(states)
-    weights = k ** np.arange(n - 1, -1, -1)
-    index = states @ weights
-    order = np.empty(number, dtype=int)
-    order[index] = np.arange(number)
-    rows, columns, values, row = [], [], [], 0
-    for t, tau in enumerate(taus):
-        for path in range(number):
-            for other in range(k):
-                if other != states[path, t]:
-                    neighbour = order[index[path] + (other - states[path, t]) * weights[t]]
-                    rows += [row, row]
-                    columns += [path, neighbour]
-                    values += [1.0, -math.exp(tau)]
-                    row += 1
-    constraints = coo_matrix((values, (rows, columns)), shape=(row, number)).tocsr()
+    chosen = list(range(length) if ticks is None else ticks)
+    every = paths(k, length)[:, chosen]
+    counts = np.stack([(every == state).sum(axis=1) for state in range(k)], axis=1)
+    outputs = np.array(list(product(range(len(chosen) + 1), repeat=k)))
+    return np.exp(-np.abs(outputs[:, None, :] - counts[None, :, :]).sum(axis=2) / scale)
+
+
+def response(emission: Array, length: int, ticks: Sequence[int] | None = None) -> Array:
+    """Every sampled tick perturbed by itself: P(Z=z | X=u) = emission[u, z]; other ticks publish nothing."""
+    chosen = list(range(length) if ticks is None else ticks)
+    k, outputs = emission.shape
+    every = paths(k, length)[:, chosen]
+    words = np.array(list(product(range(outputs), repeat=len(chosen))))
+    return np.prod(emission[every[None, :, :], words[:, None, :]], axis=2)
+
+
+def worst_mechanism(chain: Chain, tilts: Sequence[float], i: int) -> float:
+    """The largest loss at instant i of any mechanism whose likelihood changes by at most e^tilt per instant.
+
+    A linear program over the likelihood of every path, for every pair of states.
+    """
+    k, length = chain.k, len(tilts)
+    every = paths(k, length)
+    probability = path_probabilities(chain, length)
+    index = {tuple(path): n for n, path in enumerate(every.tolist())}
+    rows = []
+    for n, path in enumerate(every.tolist()):
+        for t, tilt in enumerate(tilts):
+            for state in range(k):
+                if state != path[t]:
+                    row = np.zeros(len(every))
+                    row[n] = 1.0
+                    row[index[(*path[:t], state, *path[t + 1 :])]] = -np.exp(tilt)
+                    rows.append(row)
+    given = []
+    for x in range(k):
+        weights = np.where(every[:, i] == x, probability, 0.0)
+        given.append(weights / weights.sum())
     best = 0.0
-    for a, b in itertools.permutations(conditional, 2):
-        found = linprog(
-            -conditional[a],
-            A_ub=constraints,
-            b_ub=np.zeros(row),
-            A_eq=conditional[b][None, :],
-            b_eq=[1.0],
-            bounds=(0, None),
-            method="highs",
-        )
-        assert found.status == 0, found.message
-        best = max(best, math.log(-found.fun))
+    for a, b in product(given, repeat=2):
+        if a is not b:
+            solved = linprog(-a, np.array(rows), np.zeros(len(rows)), b[None, :], [1.0], method="highs")
+            best = max(best, float(np.log(-solved.fun)))
     return best
 
 
-def local_noise(P: Matrix, initial: Matrix, emissions: Sequence[Matrix | None], i: int) -> float:
-    """The loss at i when every tick's state is published through its emission matrix; None is a gap."""
-    k = len(P)
-    seen = [t for t, emission in enumerate(emissions) if emission is not None]
-    best = 0.0
-    for outputs in itertools.product(range(k), repeat=len(seen)):
-        factors = [np.ones(k) for _ in emissions]
-        for t, z in zip(seen, outputs, strict=True):
-            emission = emissions[t]
-            assert emission is not None
-            factors[t] = emission[:, z]
-        forward = initial * factors[0]
-        for t in range(1, i + 1):
-            forward = (forward @ P) * factors[t]
-        backward = np.ones(k)
-        for t in range(len(emissions) - 1, i, -1):
-            backward = P @ (factors[t] * backward)
-        prior = initial @ np.linalg.matrix_power(P, i)
-        likelihood = forward * backward / prior
-        best = max(best, math.log(likelihood.max() / likelihood.min()))
-    return best
-
-
-def product_tilt(P: Matrix, initial: Matrix, taus: Sequence[float], i: int, favoured: Sequence[int]) -> float:
-    """The loss at i of the transcript that favours a set of states by e^τ_t at every tick: a lower limit for any."""
-    k = len(P)
-    factors = [np.where(np.isin(np.arange(k), favoured), math.exp(tau), 1.0) for tau in taus]
-    forward = initial * factors[0]
-    for t in range(1, i + 1):
-        forward = (forward @ P) * factors[t]
-    backward = np.ones(k)
-    for t in range(len(taus) - 1, i, -1):
-        backward = P @ (factors[t] * backward)
-    likelihood = forward * backward / (initial @ np.linalg.matrix_power(P, i))
-    return math.log(likelihood.max() / likelihood.min())
+def one_step(a: Array, b: Array, D: Array) -> float:
+    """The largest log a·g / b·g over g with g(u) ≤ e^{D(u,v)}·g(v), as a general linear program."""
+    k = len(a)
+    rows = []
+    for u, v in product(range(k), repeat=2):
+        if u != v:
+            row = np.zeros(k)
+            row[u], row[v] = 1.0, -np.exp(D[u, v])
+            rows.append(row)
+    solved = linprog(-a, np.array(rows), np.zeros(len(rows)), b[None, :], [1.0], method="highs")
+    return float(np.log(-solved.fun))
