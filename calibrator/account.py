@@ -19,6 +19,9 @@ from calibrator.charge import Debit, always, debits_after, joint_tilt
 from pufferfish.binary import Adversary, Box, Noise
 from pufferfish.timeline import Entry, Price, Timeline
 
+FEW = 32
+"""With more new entries than this, the timeline is made anew from the pieces: quicker than one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -49,18 +52,28 @@ class Account:
         self._through = 0
         self._timeline = Timeline(theta, adversary, always(device_tilt))
         self._pieces: list[Piece] = []
+        self._trial: tuple[Debit, Timeline] | None = None
 
     def follow(self, db: Connection, stream: str) -> None:
         """Take up the ledger's entries that are new since the last time."""
-        for entry, debit in debits_after(db, stream, self._through):
-            self.charge(entry, debit)
+        new = debits_after(db, stream, self._through)
+        if len(new) <= FEW:
+            for entry, debit in new:
+                self.charge(entry, debit)
+            return
+        for entry, debit in new:
+            self._replace(list(self._touched(debit)), debit)
+            self._through = entry
+        self.entries += len(new)
+        self._trial = None
+        held = [Entry(piece.first, piece.last, piece.tau, piece.tau) for piece in self._pieces]
+        self._timeline = Timeline(self.theta, self.adversary, [*always(self.device_tilt), *held])
 
     def charge(self, entry: int, debit: Debit) -> None:
         """Take up one entry of the ledger, the next one."""
-        old = list(self._touched(debit))
-        for rise in _rises(old, debit):
-            self._timeline.add(rise)
-        self._replace(old, debit)
+        self._timeline = self._with(debit)
+        self._trial = None
+        self._replace(list(self._touched(debit)), debit)
         self._through = entry
         self.entries += 1
 
@@ -69,11 +82,16 @@ class Account:
 
     def price_with(self, debit: Debit) -> Price:
         """The price if the debit were made; nothing changes."""
-        rises = _rises(self._touched(debit), debit)
-        trial = copy.copy(self._timeline)
-        for rise in rises:
-            trial.add(rise)
-        return trial.price()
+        return self._with(debit).price()
+
+    def _with(self, debit: Debit) -> Timeline:
+        """The timeline with the debit. What is tried is mostly what the ledger then brings, so it is kept for that."""
+        if self._trial is None or self._trial[0] != debit:
+            trial = copy.copy(self._timeline)
+            for rise in _rises(self._touched(debit), debit):
+                trial.add(rise)
+            self._trial = debit, trial
+        return self._trial[1]
 
     def _touched(self, debit: Debit) -> Iterator[Piece]:
         """What the debit's ticks hold now, cut to them and without gaps."""

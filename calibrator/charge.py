@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -145,13 +146,17 @@ def spending(
     learning. Nothing here depends on the data but Θ, which was learned from charged statistics, and the noise
     settings, made from it.
     """
-    tau = min(limits(theta, stream.epsilon.public - MARGIN, stream.adversary)) - device_tilt / NANO
+    tau = min(known_limits(theta, stream.epsilon.public - MARGIN, stream.adversary)) - device_tilt / NANO
     if tau <= 0:
         return Spending(release=0, learning=0)
     w = min([LARGEST_TILT, *(release_tilt(noise, tau) for noise in noises)])
     share = w * (1 - stream.learning) / sum(len(each.scopes) for each in stream.windows.values())
     learning = w * stream.learning if pays_for_learning(stream, window, scope) else 0.0
     return Spending(release=math.floor(share * NANO), learning=math.floor(learning * NANO))
+
+
+# Θ changes rarely and windows close often.
+known_limits = lru_cache(maxsize=256)(limits)
 
 
 def pays_for_learning(stream: StreamPolicy, window: str, scope: str) -> bool:

@@ -7,9 +7,10 @@ with the evidence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, delete, insert, select
@@ -43,6 +44,8 @@ from pufferfish.timeline import price
 
 COHORT = "cohort"
 """The scope of the cohort's own releases; no device may be called that."""
+known_address = lru_cache(maxsize=100_000)(parse)
+"""A device uses the same topics again and again."""
 QUIET_S = 60.0
 """The same refusal on the same topic is logged once in this time; it is always counted."""
 
@@ -124,8 +127,9 @@ class Cohort:
                     self._take_other(db, item)
             if batches:
                 group = ingest.Group(db, (one.arrival.device for one in batches))
+                possible = self._possible_ticks(now)
                 for one in batches:
-                    if self._count(db, group, one, now):
+                    if self._count(db, group, one, possible, now):
                         touched.add(one.arrival.device)
                 group.write()
         return touched
@@ -135,7 +139,7 @@ class Cohort:
         batches, others = [], []
         for item in arrived:
             with self._rejecting(item.topic):
-                address = parse(item.topic)
+                address = known_address(item.topic)
                 if address is None or address.cohort != self.topics.cohort:
                     raise Rejected(Reason.WRONG_ADDRESS, "not a topic of this cohort")
                 if address.kind == "z" and address.device is not None and address.stream is not None:
@@ -149,11 +153,18 @@ class Cohort:
                     others.append(item)
         return batches, others
 
-    def _count(self, db: Connection, group: ingest.Group, one: _Batch, now: float) -> bool:
-        device = one.arrival.device
+    def _count(
+        self,
+        db: Connection,
+        group: ingest.Group,
+        one: _Batch,
+        possible: Mapping[str, ingest.Ticks],
+        now: float,
+    ) -> bool:
+        device, stream = one.arrival.device, one.arrival.stream
         try:
             self._quarantine.admit(device, now)
-            self.counted += group.count(one.arrival, self._possible(one.arrival.stream, now))
+            self.counted += group.count(one.arrival, possible.get(stream))
         except Rejected as rejection:
             self._reject(one.topic, rejection)
             if self._quarantine.blame(db, device, rejection.reason, now):
@@ -164,12 +175,16 @@ class Cohort:
             del self._looked[one.arrival.stream]  # it may lie in a window that was empty then
         return True
 
-    def _possible(self, stream: str, now: float) -> ingest.Ticks:
-        if self.policy is None or stream not in self.policy.streams:
-            raise Rejected(Reason.POLICY_MISMATCH, f"stream {stream} is not in the policy")
-        period_ms = self.policy.streams[stream].period_ms
+    def _possible_ticks(self, now: float) -> dict[str, ingest.Ticks]:
+        """By stream: the ticks that can be real at this time."""
         skew_ms = self._limits.skew_s * 1000
-        return ingest.Ticks(latest=int(now * 1000 + skew_ms) // period_ms, skew=int(skew_ms) // period_ms + 1)
+        return {
+            name: ingest.Ticks(
+                latest=int(now * 1000 + skew_ms) // stream.period_ms,
+                skew=int(skew_ms) // stream.period_ms + 1,
+            )
+            for name, stream in (self.policy.streams if self.policy else {}).items()
+        }
 
     def _take_other(self, db: Connection, item: Arrived) -> None:
         address = parse(item.topic)

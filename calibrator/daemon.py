@@ -8,8 +8,9 @@ waits to be published. A release waits in the database until the broker has ackn
 from __future__ import annotations
 
 import queue
+import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 
@@ -26,8 +27,10 @@ from calibrator.report import Report
 from calibrator.serve import Server
 from calibrator.store import open_store
 
-GROUP = 500
+GROUP = 1_000
 """Messages taken in one transaction."""
+COLLECT_S = 0.03
+"""How long messages are collected for a group."""
 INBOX = 20_000
 SETTLED_S = 1.0
 """After so long with a broker, what it retains of us has arrived."""
@@ -63,7 +66,8 @@ class Daemon:
             mark_path=config.mark_path,
         )
         # Bounded: what does not fit is dropped, and sent again by the device, which keeps it until `seen`.
-        self._inbox: queue.Queue[Arrived] = queue.Queue(maxsize=INBOX)
+        self._inbox: deque[Arrived] = deque()
+        self._news = threading.Event()
         self._dropped = 0
         self._acknowledged: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self._handed_over: set[tuple[int, str]] = set()
@@ -185,13 +189,13 @@ class Daemon:
             self._settled = self._taken >= self._to_take
 
     def _take(self, timeout: float) -> list[Arrived]:
-        arrived: list[Arrived] = []
-        try:
-            arrived.append(self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait())
-            while len(arrived) < GROUP:
-                arrived.append(self._inbox.get_nowait())
-        except queue.Empty:
-            pass
+        """What has arrived; a little is waited for more, since every group costs a write to the disk."""
+        if timeout and self._news.wait(timeout) and len(self._inbox) < GROUP:
+            time.sleep(COLLECT_S)
+        self._news.clear()
+        arrived = [self._inbox.popleft() for _ in range(min(GROUP, len(self._inbox)))]
+        if self._inbox:
+            self._news.set()
         self._taken += len(arrived)
         return arrived
 
@@ -276,7 +280,7 @@ class Daemon:
             Report(
                 connected=self._connection.connected,
                 policy=cohort.policy.version if cohort.policy else None,
-                inbox=self._inbox.qsize(),
+                inbox=len(self._inbox),
                 dropped=self._dropped,
                 ticks_counted=cohort.counted,
                 released=cohort.released,
@@ -302,10 +306,12 @@ class Daemon:
     # On the network thread:
 
     def _receive(self, topic: str, payload: bytes, _retained: bool) -> None:
-        try:
-            self._inbox.put_nowait(Arrived(topic, payload))
+        if len(self._inbox) < INBOX:
+            self._inbox.append(Arrived(topic, payload))
             self._received += 1
-        except queue.Full:
+            if not self._news.is_set():
+                self._news.set()
+        else:
             if self._dropped % INBOX == 0:
                 self._log.warning("inbox_full", dropped=self._dropped + 1)
             self._dropped += 1

@@ -89,10 +89,15 @@ class Group:
         ends = db.execute(select(closed.c.stream, func.max(closed.c.through)).group_by(closed.c.stream))
         self._closed: dict[str, int] = {row[0]: row[1] for row in ends}
 
-    def count(self, arrival: Arrival, ticks: Ticks) -> int:
-        """Count what is new in a batch and return how many ticks that was, or raise Rejected: nothing has changed."""
+    def count(self, arrival: Arrival, ticks: Ticks | None) -> int:
+        """Count what is new in a batch and return how many ticks that was, or raise Rejected: nothing has changed.
+
+        `ticks` are those possible for its stream; None where the policy has no such stream.
+        """
         message = arrival.batch
         first, last = message.first, message.last
+        if ticks is None:
+            raise Rejected(Reason.POLICY_MISMATCH, f"stream {arrival.stream} is not in the policy")
         if last > ticks.latest:
             raise Rejected(
                 Reason.FUTURE_TICK, f"tick {last} is in the future: {ticks.latest} is the latest possible"
@@ -112,10 +117,12 @@ class Group:
         fresh = list(_uncovered(line.runs, first, last))
         if fresh != [(first, last)]:
             self._check_repeated(arrival, line, states)
+        through = self._closed.get(arrival.stream, -1)
         for low, high in fresh:
             line.pieces.append(Piece(low, high, message.noise, states[low - first : high - first + 1]))
             line.counted += high - low + 1
-            line.late += max(0, min(high, self._closed.get(arrival.stream, -1)) - low + 1)
+            if low <= through:
+                line.late += min(high, through) - low + 1
         if fresh:
             _cover(line.runs, first, last)
         if message.after is not None and message.after + 1 < first:

@@ -18,15 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlalchemy import Connection, func, insert, select
 
 from broker.messages import NoiseSetting, StreamPolicy, Theta, encode
 from broker.problem import Problem
 from broker.signature import PrivateKey, Signed
-from calibrator.charge import NANO, tilt_of_devices
+from calibrator.charge import NANO, known_limits, tilt_of_devices
 from calibrator.store import setting
-from pufferfish.binary import Box, Noise, limits, loss, optimal_noise
+from pufferfish.binary import Box, Noise, loss, optimal_noise
 
 ROOM = 1e-9
 """Share of ε left free, so that a timeline's price, rounded up more generously than a constant loss, is within it."""
@@ -120,13 +121,16 @@ def store_setting(db: Connection, made: Current, *, tick: int) -> None:
     )
 
 
+known_optimum = lru_cache(maxsize=256)(optimal_noise)
+
+
 def best_noise(theta: Box, policy: StreamPolicy) -> Noise:
     """The noise that leaves the most signal within ε of the operator, after what device-made windows cost."""
     epsilon = policy.epsilon.operator * (1 - ROOM)
     own = tilt_of_devices(policy) / NANO
     if not own:
-        return optimal_noise(theta, epsilon, policy.adversary)
-    tau0, tau1 = limits(theta, epsilon, policy.adversary)
+        return known_optimum(theta, epsilon, policy.adversary)
+    tau0, tau1 = known_limits(theta, epsilon, policy.adversary)
     if min(tau0, tau1) <= own:
         raise Problem(
             f"the device's own windows cost {own:.4f} at every tick, and ε of {policy.epsilon.operator:g} leaves "

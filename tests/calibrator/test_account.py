@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from calibrator import account as account_module
 from calibrator.account import Account
 from calibrator.charge import NANO, Debit, price_public, public_timeline
 from pufferfish.binary import Box, Noise
@@ -66,6 +67,22 @@ def test_pieces_are_those_of_the_timeline() -> None:
         account.charge(account.entries + 1, debit)
     expected = [(entry.first, entry.last) for entry in public_timeline(debits)]
     assert [(piece.first, piece.last) for piece in account._pieces] == expected
+
+
+def test_a_long_ledger_is_taken_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many entries together come to the same as one by one."""
+    debits = [
+        (n + 1, Debit(n * 7, n * 7 + 6 + n % 3, NANO // (3 + n % 4), NOISES[n % 3]))
+        for n in range(account_module.FEW + 9)
+    ]
+    monkeypatch.setattr(account_module, "debits_after", lambda *_: debits)
+    together, apart = Account(THETA, "prior"), Account(THETA, "prior")
+    together.follow(None, "motion")  # type: ignore[arg-type]  # the database is not asked
+    for entry, debit in debits:
+        apart.charge(entry, debit)
+    assert together.price().epsilon == pytest.approx(apart.price().epsilon, rel=1e-9)
+    assert together._pieces == apart._pieces
+    assert together.entries == apart.entries
 
 
 def test_it_follows_only_what_is_new(tmp_path: Path) -> None:

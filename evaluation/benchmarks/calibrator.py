@@ -1,0 +1,348 @@
+"""The calibrator: ingest beside a bare paho subscriber, and a charge beside pricing the whole history.
+
+Both subscribers drain the same number of queued messages from the same broker, one after the other: what is compared is
+what each side does with a message, not how fast it is sent.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from sqlalchemy import insert
+
+from broker.log import logger
+from broker.messages import (
+    Assumption,
+    Audiences,
+    Batch,
+    Policy,
+    StreamPolicy,
+    Theta,
+    Threshold,
+    Window,
+    encode,
+)
+from broker.nats import NatsServer
+from broker.packing import pack
+from broker.settings_file import BrokerSection
+from broker.signature import PrivateKey
+from broker.site import Identity, Site
+from broker.topics import Topics
+from calibrator import release, store
+from calibrator.account import Account
+from calibrator.charge import price_public, public_debits, spending
+from calibrator.cohort import Arrived, Cohort
+from calibrator.config import Config, KeysSection
+from calibrator.daemon import Daemon
+from calibrator.mark import NOTHING, digest
+from evaluation.benchmarks.rows import Row
+from pufferfish.binary import Box, optimal_noise
+
+DEVICES, BATCHES, SAMPLES = 200, 60, 100
+MESSAGES = DEVICES * BATCHES
+NEARLY = MESSAGES * 99 // 100
+"""Both clocks stop here: a message whose acknowledgement crosses a reconnect comes again half a minute later."""
+HISTORY_TICKS, WINDOW_TICKS = 1_000_000, 100
+CHARGES = 200
+THETA = Box(0.15, 0.45, 0.15, 0.45)
+STREAM = "motion"
+OPS, KEY = PrivateKey.generate(), PrivateKey.generate()
+TOPICS = Topics("bench")
+
+
+def run() -> list[Row]:
+    return [*_ingest(), *_charge()]
+
+
+def _policy(ticks: int) -> Policy:
+    stream = StreamPolicy(
+        states=("still", "moving"),
+        period_ms=1,
+        discretiser=Threshold(at=1.0),
+        theta=Assumption(start=Theta.of(THETA), floor=Theta.of(THETA)),
+        epsilon=Audiences(operator=4.0, public=1.0),
+        # The shortest pays for learning; the other one is charged for its release alone.
+        windows={"shortest": Window(ticks=ticks - 1), "window": Window(ticks=ticks)},
+    )
+    return Policy(version=1, cohort="bench", streams={STREAM: stream})
+
+
+def _batches(first: int) -> list[tuple[str, bytes]]:
+    """Batches of every device in turn, as a busy site sends them."""
+    states = bytes(n % 2 for n in range(SAMPLES))
+    packed = pack(states)
+    return [
+        (
+            TOPICS.batch(f"device-{device}", STREAM),
+            encode(
+                Batch(
+                    first=first + number * SAMPLES,
+                    after=None if not number else first + number * SAMPLES - 1,
+                    count=SAMPLES,
+                    states=packed,
+                    noise=1,
+                )
+            ),
+        )
+        for number in range(BATCHES)
+        for device in range(DEVICES)
+    ]
+
+
+@contextmanager
+def _cohort(folder: Path) -> Iterator[Cohort]:
+    engine = store.open_store(store.sqlite_url(folder / "ledger.db"))
+    try:
+        yield Cohort(
+            engine,
+            cohort="bench",
+            key=KEY,
+            ops_keys=[OPS.public],
+            grace_s=1.0,
+            clock=time.time,
+            log=logger("error"),
+        )
+    finally:
+        engine.dispose()
+
+
+def _ingest() -> list[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        alone = _ingest_alone(Path(name))
+    with tempfile.TemporaryDirectory() as name:
+        bare, ours = _drain(Path(name))
+    return [
+        Row("calibrator: count batches of 100 samples, durably", alone, "samples/s", aim="≥ 300,000"),
+        Row("bare paho subscriber, same messages", bare * SAMPLES, "samples/s"),
+        Row(
+            "calibrator: from the broker to the database",
+            ours * SAMPLES,
+            "samples/s",
+            against="bare paho subscriber",
+            ratio=ours / bare,
+            aim="≥ 50% of bare paho, ≥ 300,000",
+        ),
+    ]
+
+
+def _ingest_alone(folder: Path) -> float:
+    with _cohort(folder) as cohort:
+        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(_policy(2**30))))])
+        cohort.settings()
+        arrived = [Arrived(topic, payload) for topic, payload in _batches(int(time.time() * 1000) - 50_000)]
+        began = time.perf_counter()
+        for position in range(0, len(arrived), 500):
+            cohort.take(arrived[position : position + 500])
+        took = time.perf_counter() - began
+        if cohort.counted != MESSAGES * SAMPLES:
+            raise RuntimeError(f"{cohort.counted} samples were counted of {MESSAGES * SAMPLES}")
+    return MESSAGES * SAMPLES / took
+
+
+def _drain(folder: Path) -> tuple[float, float]:
+    """Messages a second that a bare paho subscriber and the calibrator take from a full queue."""
+    site = Site(
+        "bench",
+        (
+            Identity("ops", "ops", "o"),
+            Identity("calibrator", "calibrator", "c"),
+            *(Identity("device", f"device-{n}", "d") for n in range(DEVICES)),
+        ),
+    )
+    with NatsServer(site, folder / "broker") as server:
+        secret = folder / "password"
+        secret.touch(mode=0o600)
+        secret.write_text("c")
+        KEY.save(folder / "key")
+        config = Config(
+            cohort="bench",
+            database=store.sqlite_url(folder / "ledger.db"),
+            broker=BrokerSection(
+                urls=(f"mqtt://127.0.0.1:{server.port}",), username="calibrator", password_file=secret
+            ),
+            keys=KeysSection(ops_keys=(str(OPS.public),), signing_key_file=folder / "key"),
+        )
+        _publish(server, "ops", [(TOPICS.policy, encode(OPS.sign(_policy(2**30))))], retain=True)
+        with _running(config) as daemon:  # makes the subscription and the first setting
+            _until(lambda: bool(daemon._settings))
+        bare = _bare(server)  # makes its subscription
+        bare.disconnect()
+        batches = _batches(int(time.time() * 1000) - 30_000)
+        by_device: dict[str, list[tuple[str, bytes]]] = {}
+        for topic, payload in batches:
+            by_device.setdefault(topic.split("/")[5], []).append((topic, payload))
+        for device, own in by_device.items():
+            _publish(server, device, own)
+        return _time_bare(server), _time_ours(config)
+
+
+def _time_bare(server: NatsServer) -> float:
+    done, count = threading.Event(), 0
+
+    def hear(*_: object) -> None:
+        nonlocal count
+        count += 1
+        if count == NEARLY:
+            done.set()
+
+    client = _bare(server, hear)
+    began = time.perf_counter()
+    if not done.wait(120):
+        raise RuntimeError(f"the bare subscriber got {count} of {MESSAGES} messages")
+    took = time.perf_counter() - began
+    client.loop_stop()
+    client.disconnect()
+    return NEARLY / took
+
+
+def _time_ours(config: Config) -> float:
+    began = time.perf_counter()
+    with _running(config) as daemon:
+        _until(lambda: daemon._cohort.counted >= NEARLY * SAMPLES)
+        took = time.perf_counter() - began
+    return NEARLY / took
+
+
+def _bare(server: NatsServer, hear: object = None) -> mqtt.Client:
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="bare", clean_session=False)
+    client.username_pw_set("calibrator", "c")
+    subscribed = threading.Event()
+
+    def subscribe(*_: object) -> None:
+        client.subscribe(TOPICS.all("z"), 1)
+
+    client.on_connect = subscribe
+    client.on_subscribe = lambda *_: subscribed.set()
+    client.on_message = hear  # type: ignore[assignment]  # None: nothing is expected yet
+    client.connect(server.host, server.port)
+    client.loop_start()
+    if not subscribed.wait(10):
+        raise RuntimeError("the bare subscriber was not let in")
+    if hear is None:
+        client.loop_stop()
+    return client
+
+
+@contextmanager
+def _running(config: Config) -> Iterator[Daemon]:
+    daemon = Daemon(config, log=logger("error"))
+    thread = threading.Thread(target=daemon.run)
+    thread.start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+        thread.join(20)
+
+
+def _publish(
+    server: NatsServer, name: str, messages: list[tuple[str, bytes]], *, retain: bool = False
+) -> None:
+    endpoint = server.endpoint(name)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=f"publisher-{name}")
+    client.username_pw_set(name, endpoint.password)
+    client.connect(server.host, server.port)
+    client.loop_start()
+    handed = [client.publish(topic, payload, qos=1, retain=retain) for topic, payload in messages]
+    for one in handed:
+        one.wait_for_publish(60)
+    client.disconnect()
+    client.loop_stop()
+
+
+def _until(condition: object, timeout: float = 120.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():  # type: ignore[operator]  # a plain callable
+        if time.monotonic() > deadline:
+            raise RuntimeError("it did not come about in time")
+        time.sleep(0.002)
+
+
+def _charge() -> list[Row]:
+    """Close windows at the end of a history of a million ticks, on disk."""
+    stream = _policy(WINDOW_TICKS).streams[STREAM]
+    noise = optimal_noise(THETA, 4.0, stream.adversary)
+    spent = spending(stream, "window", theta=THETA, noises=[noise])
+    with tempfile.TemporaryDirectory() as name, _cohort(Path(name)) as cohort:
+        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(_policy(WINDOW_TICKS))))])
+        cohort.settings()
+        engine = cohort._engine
+        with engine.begin() as db:
+            db.execute(insert(store.ledger), list(_history(spent.tilt, noise.rho0, noise.rho1)))
+            states = bytes(n % 2 for n in range(WINDOW_TICKS))
+            db.execute(
+                insert(store.batch),
+                [
+                    {
+                        "device": f"device-{device}",
+                        "stream": STREAM,
+                        "first": HISTORY_TICKS + n * WINDOW_TICKS,
+                        "last": HISTORY_TICKS + (n + 1) * WINDOW_TICKS - 1,
+                        "noise": 1,
+                        "states": states,
+                    }
+                    for n in range(CHARGES)
+                    for device in range(4)
+                ],
+            )
+        account = Account(THETA, stream.adversary)
+        began = time.perf_counter()
+        with engine.begin() as db:
+            account.follow(db, STREAM)
+        taken_up = time.perf_counter() - began
+        took = []
+        for n in range(CHARGES):
+            first = HISTORY_TICKS + n * WINDOW_TICKS
+            span = release.Span(STREAM, "window", first, first + WINDOW_TICKS - 1)
+            began = time.perf_counter()
+            with engine.begin() as db:
+                closed = release.close(db, span, stream, account=account, topics=TOPICS)
+            took.append(time.perf_counter() - began)
+            if closed.entry is None:
+                raise RuntimeError(f"refused: {closed.refused}")
+        began = time.perf_counter()
+        with engine.begin() as db:
+            price_public(public_debits(db, STREAM), THETA, stream)
+        whole = time.perf_counter() - began
+    median = statistics.median(took)
+    name = f"calibrator: one charge after {HISTORY_TICKS:,} ticks, {HISTORY_TICKS // WINDOW_TICKS:,} entries"
+    return [
+        Row(
+            f"{name}, median",
+            median * 1000,
+            "ms",
+            against="pricing all entries",
+            ratio=whole / median,
+            aim="≤ 5 ms",
+        ),
+        Row(f"{name}, 99%", statistics.quantiles(took, n=100)[98] * 1000, "ms"),
+        Row("calibrator: take up that ledger at start", taken_up, "s"),
+    ]
+
+
+def _history(tilt: int, rho0: float, rho1: float) -> Iterator[dict[str, object]]:
+    before = NOTHING
+    for n in range(HISTORY_TICKS // WINDOW_TICKS):
+        fields: dict[str, object] = {
+            "stream": STREAM,
+            "window": "window",
+            "scope": "cohort",
+            "audience": "public",
+            "first": n * WINDOW_TICKS,
+            "last": (n + 1) * WINDOW_TICKS - 1,
+            "tilt": tilt,
+            "rho0": rho0,
+            "rho1": rho1,
+            "why": "release",
+            "at": "2026-01-01T00:00:00+00:00",
+        }
+        before = digest(before, fields)
+        yield fields | {"digest": before}
