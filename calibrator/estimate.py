@@ -31,13 +31,15 @@ SPREAD_CONFIDENCE = 0.85
 """One-sided, for the spread T between devices."""
 WIDE = 0.1
 """The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""
+NEGLIGIBLE = 0.01
+"""A T this small beside the devices' own variances is as good as none."""
 VAGUE = 0.02
 """The variance of μ beyond which it is read off the likelihood."""
 LOWEST, HIGHEST = np.array([-5.0, -7.5]), np.array([5.0, 2.0])
 """Where a and b may lie: π1 within 0.7% … 99.3%, λ within −0.76 … 0.9989."""
 DEVIATIONS = np.geomspace(2.0, 0.004, 10)
 """Standard deviations between devices that are tried first, in logits."""
-NODES, _weights = np.polynomial.hermite_e.hermegauss(19)
+NODES, _weights = np.polynomial.hermite_e.hermegauss(15)
 LOG_WEIGHTS = np.log(_weights / _weights.sum())
 _WIDTH = np.array(WIDTHS, dtype=float)
 _COARSE = np.array([1, *COARSENESS], dtype=float)
@@ -114,7 +116,7 @@ def fit(evidence: Evidence) -> Fit | None:
     statistics = Observed.of(evidence)
     centre, spread = together[0], np.array([0.3, 0.5])
     x = np.repeat(centre[None, :], m, axis=0)
-    for _ in range(5):
+    for _ in range(4):
         devices = statistics.at(x)
         centre, spread = _hierarchy(devices, centre, spread)
         pull = devices.information + np.diag(1 / spread)
@@ -359,7 +361,8 @@ class _Profile:
         slope = float(scores.sum()) + 0.5 * square / total
         information = max(0.5 * square, float((scores**2).sum()))
         height = float(value.sum()) - 0.5 * math.log(total)
-        beyond = slope**2 / (2 * information) if slope < 0 else 0.0
+        at_the_end = T * total < NEGLIGIBLE * len(means)
+        beyond = slope**2 / (2 * information) if slope < 0 and at_the_end else 0.0
         return cls(T, mu, 1 / total, height, height + beyond, slope)
 
 
@@ -378,7 +381,7 @@ def _upper(likelihood: _Likelihood, mu: float, m: int) -> tuple[float, float, fl
     best = max(range(len(tried)), key=lambda index: tried[index].height)
     low, high = float(DEVIATIONS[min(best + 1, len(DEVIATIONS) - 1)]), float(DEVIATIONS[max(best - 1, 0)])
     peak = tried[best]
-    for _ in range(6):  # the slope says on which side of the middle the top is
+    for _ in range(5):  # the slope says on which side of the middle the top is
         middle = _Profile.at(likelihood, math.sqrt(low * high), peak.mu)
         peak = max(peak, middle, key=lambda one: one.height)
         low, high = (math.sqrt(low * high), high) if middle.slope > 0 else (low, math.sqrt(low * high))
@@ -387,7 +390,7 @@ def _upper(likelihood: _Likelihood, mu: float, m: int) -> tuple[float, float, fl
         (one for one in [*tried, peak] if one.height >= threshold), key=lambda one: one.T, default=tried[-1]
     )
     outside = min((one.T for one in tried if one.T > inside.T), default=inside.T)
-    for _ in range(6):
+    for _ in range(4):
         middle = _Profile.at(likelihood, (inside.T * outside) ** 0.25, inside.mu)
         if middle.height >= threshold:
             inside = middle

@@ -17,7 +17,7 @@ from calibrator.estimate import (
     fit,
     pooled,
 )
-from calibrator.moments import mean
+from calibrator.moments import covariance, mean
 from calibrator.statistics import BANDS, WIDTHS
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
 from pufferfish.binary import Box, Noise
@@ -119,6 +119,35 @@ def test_regions_cover_the_individual_device(kind: str) -> None:
     if kind != "homogeneous":
         assert covered / total < 0.98
         assert nearly / total < 0.93
+
+
+@pytest.mark.parametrize("excess", [1.0, 10.0])
+def test_devices_that_differ_are_not_taken_for_alike(excess: float) -> None:
+    """The spread of a mixed cohort is seen every time, also where the data scatters more than chains would."""
+    rng = np.random.default_rng(8)
+    m, ticks, rho = 40, 20_000.0, np.full(40, 0.3)
+    for _ in range(12):
+        pi1, half = 1 / (1 + np.exp(-rng.normal([-0.2, -1.7], [0.25, 0.8], (m, 2)))).T
+        shares, _ = mean(pi1, 1 - 2 * half, rho, rho)
+        errors = excess * covariance(pi1, 1 - 2 * half, rho, rho) / ticks
+        shares += np.einsum("dij,dj->di", np.linalg.cholesky(errors), rng.normal(size=shares.shape))
+        counts = np.full((m, len(BANDS)), ticks)
+        found = fit(
+            Evidence(
+                tuple(map(str, range(m))),
+                np.arange(m),
+                rho,
+                rho,
+                counts[:, 0],
+                shares[:, 0] * ticks,
+                counts,
+                shares[:, 1:] * ticks * np.array(WIDTHS),
+                np.zeros(m),
+            )
+        )
+        assert found is not None
+        assert found.spread[1] > 0.55**2
+        assert found.spread[0] > 0.15**2
 
 
 def test_two_devices_say_nothing_about_a_cohort() -> None:
