@@ -85,7 +85,9 @@ def run() -> list[Row]:
     aims: tuple[tuple[Adversary, int, str], ...] = (("prior", 50, "≤ 20 µs"), ("informed", 5, "≤ 2 ms"))
     for adversary, times, aim in aims:
         for name, (q, r) in CHAINS.items():
-            ours, noise = fastest(partial(optimal_noise, Box.point(q, r), 1.0, adversary), times=times)
+            ours, noise = fastest(
+                partial(optimal_noise, Box.point(q, r), 1.0, adversary), rounds=30, times=times
+            )
             plain, check = fastest(partial(plain_noise, q, r, 1.0, adversary), rounds=1)
             if not math.isclose(noise.rho0, check.rho0, rel_tol=1e-8):
                 raise RuntimeError(f"{name}, {adversary}: {noise} and {check} disagree")
