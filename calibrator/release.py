@@ -32,6 +32,9 @@ from calibrator.store import batch, closed, ledger, release, setting
 from pufferfish.amplification import amplified
 from pufferfish.binary import Noise
 
+MOST_IN_A_BATCH = 65_536
+"""No batch has more ticks: where one that reaches into a window begins at the earliest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -66,7 +69,10 @@ def due(db: Connection, stream: str, policy: StreamPolicy, *, through: int) -> l
                 continue
             rows = db.execute(
                 select(batch.c.first, batch.c.last).where(
-                    batch.c.stream == stream, batch.c.last > after, batch.c.first <= last_complete
+                    batch.c.stream == stream,
+                    batch.c.first > after - MOST_IN_A_BATCH,
+                    batch.c.last > after,
+                    batch.c.first <= last_complete,
                 )
             )
             numbers = {
@@ -185,7 +191,10 @@ def _sums(db: Connection, span: Span) -> Mapping[tuple[str, int], Sums]:
     """Sums over the window, by device and noise version."""
     rows = db.execute(
         select(batch).where(
-            batch.c.stream == span.stream, batch.c.first <= span.last, batch.c.last >= span.first
+            batch.c.stream == span.stream,
+            batch.c.first > span.first - MOST_IN_A_BATCH,
+            batch.c.first <= span.last,
+            batch.c.last >= span.first,
         )
     )
     pieces: dict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
