@@ -296,7 +296,8 @@ def test_outbox_corrupt(broker: BrokerProcess, tmp_path: Path) -> None:
         with process(config, code=code, log=log) as child:
             more_counted(peer)
             broker.stop()
-            wait_until(lambda: motion(config, "buffered") > 100)
+            sent = motion(config, "buffered")  # what may have reached the broker, and be counted after all
+            wait_until(lambda: motion(config, "buffered") > sent + 100)
             child.kill()
             child.wait()
         folder = load(config, {}).folder
@@ -311,7 +312,7 @@ def test_outbox_corrupt(broker: BrokerProcess, tmp_path: Path) -> None:
             assert child.wait(5) == 0
         _, buffered, dropped = balanced_at_the_end(peer)
         assert buffered == 0
-        assert dropped > 100
+        assert dropped >= 100
 
 
 def test_poisoned_stale_unsigned_and_weaker_settings(broker: BrokerProcess, tmp_path: Path) -> None:
