@@ -110,12 +110,9 @@ def known_at(through: Matrix, base: Orbit, distance: int, *, soft: bool) -> floa
     """The largest V over what can be known about the instant at that distance, seen through the ticks up to it."""
     if soft:
         return max(soft_at(through, base, distance, 0), soft_at(through, base, distance, 1))
-    return math.log(
-        max(
-            through.a / through.c / base.from0(distance),
-            through.b / through.d / base.from1(distance),
-        )
-    )
+    a, b, c, d, _ = through
+    from0, from1 = base.knowns(distance)
+    return math.log(max(a / c / from0, (b / d if d else a / c) / from1))
 
 
 def largest_ratio(through: Matrix, seen: Matrix, low: float, high: float) -> float:

@@ -34,7 +34,9 @@ class Matrix(NamedTuple):
         """The image of x; of infinity too."""
         if x == math.inf:
             return self.a / self.c if self.c else math.inf
-        return (self.a * x + self.b) / (self.c * x + self.d)
+        below = self.c * x + self.d
+        # Where huge tilts have left nothing of b and d, the image of 0 is not above that of infinity.
+        return (self.a * x + self.b) / below if below else self.a / self.c
 
     def then(self, inner: Matrix) -> Matrix:
         """The map x → self(inner(x)), scaled so that a long product neither overflows nor vanishes."""
@@ -81,6 +83,12 @@ class Orbit(NamedTuple):
         exponent = ticks * self.log_mu
         return self.limit * -math.expm1(exponent) / (1.0 + self.kappa * math.exp(exponent))
 
+    def knowns(self, ticks: int) -> tuple[float, float]:
+        """Both of these at once."""
+        exponent = ticks * self.log_mu
+        w, rest = math.exp(exponent), -math.expm1(exponent)
+        return self.limit * (1.0 + w / self.kappa) / rest, self.limit * rest / (1.0 + self.kappa * w)
+
 
 def tick(q: float, r: float, tau: float) -> Matrix:
     """The map of one tick with tilt τ towards 0, divided by m; any q and r."""
@@ -99,9 +107,7 @@ def orbit(q: float, r: float, tau: float) -> Orbit:
     larger = r * limit + d
     gap = spread / larger  # 1 − μ
     # Near 1, μ comes from the eigenvalues' gap; near 0, from their product λ·m.
-    log_mu = (
-        math.log1p(-gap) if gap < 0.5 else math.log1p(-(q + r)) - tau - 2.0 * math.log(larger)
-    )
+    log_mu = math.log1p(-gap) if gap < 0.5 else math.log1p(-(q + r)) - tau - 2.0 * math.log(larger)
     return Orbit(limit, limit * limit * r / b, log_mu)
 
 

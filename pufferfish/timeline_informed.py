@@ -28,6 +28,8 @@ _Number = TypeVar("_Number", int, float)
 # Runs with more neighbours than this in reach are not compared with each other.
 _NEIGHBOURS = 32
 
+_FOREVER = 1 << 62
+
 
 class _Run(NamedTuple):
     """A run: its ticks, its tilts, and what reaches its two ends from outside when nothing is known."""
@@ -114,25 +116,32 @@ def _largest_in_reach(edges: list[int], reach: int, values: list[_Number]) -> li
 class _Side:
     """One side of a tick: the best V found on it so far, and a bound on all of them."""
 
-    __slots__ = ("_base", "_distance", "_envelope", "_ignorant", "_soft", "_through", "best", "bound")
+    __slots__ = ("_beyond", "_distance", "_ignorant", "_through", "_track", "best", "bound")
 
     def __init__(self, v: _Run, track: Track, envelope: Envelope | None, ratio: float, own: int) -> None:
         """At first those in the tick's own run, and nothing known."""
-        self._base, self._soft, self._envelope = track.base, track.soft, envelope
+        self._track = track
+        self._beyond = envelope.beyond if envelope else lambda _: NOTHING
         self._ignorant = math.log(v.orbit.after(own, ratio))
         self._through, self._distance = v.orbit.matrix(own), own
         self.best = max(track.within(v.tilts, own), self._ignorant)
-        self.bound = max(self.best, self._ignorant + self._beyond())
+        self.bound = max(self.best, self._ignorant + self._beyond(own))
 
-    def _beyond(self) -> float:
-        return self._envelope.beyond(self._distance) if self._envelope else NOTHING
-
-    def look(self, tick: Matrix) -> None:
-        """Look at the next instant beyond."""
-        self._through = self._through.then(tick)
-        self._distance += 1
-        self.best = max(self.best, known_at(self._through, self._base, self._distance, soft=self._soft))
-        self.bound = max(self.best, self._ignorant + self._beyond())
+    def walk(self, tick: Matrix, ticks: int, enough: float) -> bool:
+        """Look at the next instants beyond; false once all that remain are bounded by the best or what is enough."""
+        base, soft, beyond = self._track.base, self._track.soft, self._beyond
+        through, distance, ignorant, best = self._through, self._distance, self._ignorant, self.best
+        for _ in range(ticks):
+            if self.bound <= max(best + TOLERANCE, enough):
+                break
+            through, distance = through.then(tick), distance + 1
+            best = max(best, known_at(through, base, distance, soft=soft))
+            self.bound = max(best, ignorant + beyond(distance))
+        else:
+            self._through, self._distance, self.best = through, distance, best
+            return True
+        self.best = best
+        return False
 
 
 class _Search:
@@ -224,25 +233,22 @@ class _Search:
             _Side(v, track, envelope, ratio, own) for ratio, own in zip((v.left, v.right), owns, strict=True)
         )
         for side, other, step in ((left, right, -1), (right, left, 1)):
-            for beyond in self._beyond(v.k, step):
-                if side.bound <= side.best + TOLERANCE or v.tau + side.bound + other.bound <= enough:
+            for beyond, ticks in self._beyond(v.k, step):
+                if not side.walk(beyond, ticks, enough - v.tau - other.bound):
                     break
-                side.look(beyond)
             else:
                 side.bound = side.best
         return v.tau + left.bound + right.bound
 
-    def _beyond(self, k: int, step: int) -> Iterator[Matrix]:
-        """The maps of the ticks beyond a run on one side, one by one."""
+    def _beyond(self, k: int, step: int) -> Iterator[tuple[Matrix, int]]:
+        """The runs beyond one on a side: the map of a tick, and how many."""
         edges, tilts = self._timeline.edges, self._timeline.tilts
         k += step
         while 0 <= k < len(tilts):
-            here = self._track.tick(tilts[k])
-            for _ in range(edges[k + 1] - edges[k]):
-                yield here
+            yield self._track.tick(tilts[k]), edges[k + 1] - edges[k]
             k += step
-        while self._endless:
-            yield self._track.tick((0, 0))
+        if self._endless:
+            yield self._track.tick((0, 0)), _FOREVER
 
     def surroundings(self, i: int) -> tuple[tuple[int, int], ...]:
         """The run and all it can feel: lengths and tilts of the runs in reach, cut where the reach ends.
