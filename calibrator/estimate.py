@@ -293,22 +293,27 @@ def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats
     if coordinate == 0 or not wide.any():
         return _Likelihood(normal, V)
     far = devices.only(wide)
-    square = far.square.reshape(len(far.x), -1)
-    tilt, held_far = (far.tilt + pull[wide])[:, None], held[wide][:, None]
+    # With a at its best, (tilt + lean·Λ)²/held goes off the deviance; what is left is linear and quadratic in Λ.
+    lean, held_far = far.lean, held[wide][:, None]
+    linear = 2 * far.linear - 2 * (far.tilt + pull[wide])[:, None] * lean / held_far
+    square = far.square - lean[:, :, None] * lean[:, None, :] / held_far[:, :, None]
+    halves = -0.5 * np.concatenate([linear, square.reshape(len(lean), -1)], axis=1)
 
     def integrated(mu: float, T: float) -> tuple[Floats, Floats, Floats]:
         nodes = np.clip(mu + math.sqrt(T) * NODES, LOWEST[1], HIGHEST[1])
         power, _ = band_powers(1 - 2 / (1 + np.exp(-nodes)))
         pairs = (power[:, :, None] * power[:, None, :]).reshape(len(nodes), -1)
-        deviance = 2 * far.linear @ power.T + square @ pairs.T - (tilt + far.lean @ power.T) ** 2 / held_far
-        log = LOG_WEIGHTS - 0.5 * deviance
-        top = log.max(axis=1, keepdims=True)
-        weights = np.exp(log - top)
-        total = weights.sum(axis=1)
+        log = halves @ np.concatenate([power, pairs], axis=1).T
+        log += LOG_WEIGHTS
+        top = log.max(axis=1)
+        log -= top[:, None]
+        off = nodes - mu
+        total, first, second = (np.exp(log, out=log) @ np.stack([off**0, off, off**2], axis=1)).T
+        first, second = first / total, second / total
         value, means, variances = normal(mu, T)
-        value[wide] = top[:, 0] + np.log(total)
-        means[wide] = weights @ nodes / total
-        variances[wide] = np.maximum(weights @ nodes**2 / total - means[wide] ** 2, 1e-12)
+        value[wide] = top + np.log(total)
+        means[wide] = mu + first
+        variances[wide] = np.maximum(second - first**2, 1e-12 * T)
         return value, means, variances
 
     return _Likelihood(integrated, V)

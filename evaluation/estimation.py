@@ -2,7 +2,8 @@
 
 `python -m evaluation.estimation coverage` simulates cohorts, counts and charges their statistics as the calibrator
 does, and prints a table; `… error` compares with the full likelihood (hmmlearn, emissions held fixed);
-`… misfit` measures the heart-rate recordings against first-order chains. docs/estimation.md has all three as recorded.
+`… misfit` measures the heart-rate recordings against first-order chains; `… spread` shows, on normal devices, why T is
+taken at its upper end. docs/estimation.md has them as recorded.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrator.estimate import chain, cohort_region, device_regions, fit, pooled
+from calibrator.estimate import SPREAD_CONFIDENCE, chain, cohort_region, device_regions, fit, pooled
 from calibrator.misfit import Misfit, measure
+from calibrator.quantiles import chi_square_quantile
 from calibrator.statistics import BANDS, Sums, sensitivity
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
 from pufferfish.amplification import release_tilt
@@ -216,10 +218,23 @@ def misfit(data: Path, epsilons: Sequence[float], *, seed: int) -> Iterator[tupl
         yield epsilon, measure(seen, found), cohort_region(found)
 
 
+def covered_by_spread(confidence: float, spread: float, *, devices: int, cohorts: int, seed: int) -> float:
+    """How often 95% intervals hold normal devices of sampling variance 1, T at the upper end of this confidence."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(0, spread**0.5, (cohorts, devices))
+    seen = truth + rng.normal(0, 1, truth.shape)
+    centre = seen.mean(axis=1, keepdims=True)
+    square = ((seen - centre) ** 2).sum(axis=1, keepdims=True)
+    upper = np.maximum(square / chi_square_quantile(1 - confidence, devices - 1) - 1, 0)
+    lean = 1 / (1 + upper)
+    error = np.sqrt(1 - lean + lean**2 * (1 + upper) / devices)
+    return float((np.abs(truth - lean * centre - (1 - lean) * seen) <= 1.96 * error).mean())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m evaluation.estimation", description=__doc__)
-    parser.add_argument("table", choices=("coverage", "error", "misfit"))
+    parser.add_argument("table", choices=("coverage", "error", "misfit", "spread"))
     parser.add_argument("--runs", type=int, help="cohorts per line (300), or estimates per line (24)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -243,6 +258,19 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"| {found.own_width:.3f}, {found.cohort_width:.3f} |",
                 flush=True,
             )
+    elif args.table == "spread":
+        spreads = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 2.0)
+        print("| devices | confidence of T | " + " | ".join(f"T = {spread:g}" for spread in spreads) + " |")
+        print("|---" * (len(spreads) + 2) + "|")
+        for devices in (11, 40, 300):
+            for confidence in (0.5, SPREAD_CONFIDENCE):
+                held = [
+                    covered_by_spread(
+                        confidence, one, devices=devices, cohorts=args.runs or 4000, seed=args.seed
+                    )
+                    for one in spreads
+                ]
+                print(f"| {devices} | {confidence:g} | " + " | ".join(f"{one:.1%}" for one in held) + " |")
     elif args.table == "misfit":
         heads = " | ".join(f"lags {first}–{last}: seen, fitted" for first, last in BANDS)
         print(f"| ε | {heads} | shift of b | q, r of the cohort |")
