@@ -122,6 +122,7 @@ def _add(args: argparse.Namespace) -> int:
 def _run(path: Path) -> int:
     """Run NATS until told to stop; a changed site.toml is taken over as it is saved."""
     path = path.absolute()  # the broker runs in a folder of its own
+    saved = _saved(path)
     folder = SiteFolder(path)
     if folder.description.nodes:
         raise Problem("site.toml: nodes: a cluster is not run from here; see hushmq broker config nats")
@@ -142,7 +143,6 @@ def _run(path: Path) -> int:
     )
     with server:
         log.info("broker running", addresses=folder.description.urls, pid=server.pid)
-        saved = _saved(path)
         while not stopping.wait(0.25):
             if server.pid is None:
                 raise Problem(f"the broker ended: {server.last_words()} (log: {server.log})")
@@ -153,11 +153,13 @@ def _run(path: Path) -> int:
     return 0
 
 
-def _saved(path: Path) -> int:
+def _saved(path: Path) -> tuple[int, int, int] | None:
+    """What changes whenever site.toml is saved. Looked at before the file is read, so that no change is missed."""
     try:
-        return (path / "site.toml").stat().st_mtime_ns
+        found = (path / "site.toml").stat()
     except OSError:
-        return 0
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _take_over(path: Path, server: NatsServer, log: structlog.typing.FilteringBoundLogger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -51,12 +52,24 @@ def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "hushmq", "broker", "run", "--site", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert "broker running" in line, line + process.stdout.read()
+            line = heard(process)
+            assert "broker running" in line, line
             yield process
         finally:
             process.terminate()
+
+
+def heard(process: subprocess.Popen[str]) -> str:
+    """The next line that the process says."""
+    assert process.stdout is not None
+    assert select.select([process.stdout], [], [], PATIENCE)[0], "it says nothing"
+    return process.stdout.readline()
+
+
+def save(folder: Path, text: str) -> None:
+    """Save site.toml as an editor does, in one step."""
+    (folder / "new").write_text(text)
+    (folder / "new").replace(folder / "site.toml")
 
 
 def broker_pid(folder: Path) -> int:
@@ -124,13 +137,12 @@ def test_a_spoilt_description_changes_nothing(folder: Path, capsys: pytest.Captu
     """While the broker runs, a site.toml with a mistake is reported, and the old one stays in force."""
     with running(folder) as process:
         good = (folder / "site.toml").read_text()
-        (folder / "site.toml").write_text(good.replace('cohort = "home"', 'cohort = "Home!"'))
-        assert process.stdout is not None
-        line = process.stdout.readline()
+        save(folder, good.replace('cohort = "home"', 'cohort = "Home!"'))
+        line = heard(process)
         assert "site not taken over" in line
         assert "cohort" in line
-        (folder / "site.toml").write_text(good)
-        assert "site taken over" in process.stdout.readline()
+        save(folder, good)
+        assert "site taken over" in heard(process)
 
 
 def test_config_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
