@@ -11,7 +11,33 @@ from hushmq.answer import Line, answer
 from hushmq.arguments import add_epsilon, add_json
 from hushmq.chains import FORMAT, Chains, read_chains
 from pufferfish import baselines, mqm
+from pufferfish.endless import even, largest_tilt, sides_of
+from pufferfish.limit import limit
 from pufferfish.scale import NO_QUILT, Quilt, Scale
+
+
+def _tilted_quilt(given: Chains, epsilon: float) -> Scale:
+    """The worst chain's scale, each by the tilted quilt or by MQM, whichever proves less noise enough.
+
+    What holds on an endless stationary stream holds on every stretch of it (docs/theory-k.md, Theorem 4), but at the
+    end of a short one, or after a start that is not stationary, plain quilts may be better, or all there is.
+    """
+    worst = Scale("tilted-quilt", 0.0)
+    for chain in given.chains:
+        options = []
+        if chain.initial is None and chain.period() == 1:
+            bound = largest_tilt(sides_of(chain), even(chain.k), epsilon)
+            options.append(Scale("tilted-quilt", 1 / float(bound.tilt.max()), bound.quilt))
+        if given.length is not None:
+            options.append(mqm.exact([chain], given.length, epsilon))
+        if not options:
+            raise ValueError(
+                "the chain is periodic: an endless stream of it never forgets; give a finite length"
+            )
+        best = min(options, key=lambda option: option.scale)
+        worst = max(worst, best, key=lambda option: option.scale)
+    return worst
+
 
 Method = Callable[[Chains, float], Scale]
 
@@ -21,6 +47,8 @@ METHODS: dict[str, Method] = {
     "gk16": lambda given, epsilon: baselines.gk16(given.chains, given.length, epsilon),
     "mqm-approx": lambda given, epsilon: mqm.approx(mqm.Mixing.of(given.chains), given.length, epsilon),
     "mqm-exact": lambda given, epsilon: mqm.exact(given.chains, given.length, epsilon),
+    "tilted-quilt": _tilted_quilt,
+    "limit": lambda given, epsilon: limit(given.chains, given.length, epsilon),
 }
 
 NOTES = f"""The Laplace scale for a query that changes by at most 1 when one tick's state changes (for a histogram,

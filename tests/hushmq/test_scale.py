@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pufferfish.chain import Chain
 from tests.hushmq.command import Hushmq
+from tests.pufferfish import real_chains
 
 LAZY = [[0.9, 0.1], [0.3, 0.7]]
-METHODS = ("entry", "group", "gk16", "mqm-approx", "mqm-exact")
 
 
 def chain_file(*transitions: object, length: int | None = None, initial: object = None) -> dict[str, Any]:
@@ -69,6 +71,61 @@ def test_simple_methods(hushmq: Hushmq, method: str, scale: float) -> None:
     assert found == {"method": method, "scale": scale, "quilt": [None, None]}
 
 
+@pytest.mark.parametrize(("q", "r"), [(0.1, 0.3), (0.0893, 0.1092), (0.7, 0.6)])
+@pytest.mark.parametrize("method", ["tilted-quilt", "limit"])
+def test_binary_chains_reach_the_limit(hushmq: Hushmq, q: float, r: float, method: str) -> None:
+    """On an endless binary chain tilted quilt and limit meet, at the closed form that `calibrate` gives for a count."""
+    given = hushmq.file(chain_file([[1 - q, q], [r, 1 - r]]))
+    found = hushmq("scale", given, "--epsilon", 1, "--method", method, "--json").json["scale"]
+    exact = hushmq("calibrate", "--q", q, "--r", r, "--epsilon", 1, "--json").json["scale"]
+    assert found == pytest.approx(exact, rel=1e-6)
+
+
+def write(chain: Chain) -> dict[str, Any]:
+    return chain_file(chain.transition.tolist())
+
+
+@pytest.mark.parametrize(
+    ("chain", "mqm", "limit", "above"),
+    [
+        pytest.param(
+            real_chains.heart_rate, 78.24, 19.93, 1.10, marks=real_chains.needs_data, id="heart rate"
+        ),
+        pytest.param(real_chains.activity, 1208.0, 302.8, 1.10, marks=real_chains.needs_data, id="activity"),
+        pytest.param(
+            real_chains.occupancy, 592.5, 140.5, 1.001, marks=real_chains.needs_data, id="occupancy"
+        ),
+    ],
+)
+def test_real_chains(
+    hushmq: Hushmq, chain: Callable[[], Chain], mqm: float, limit: float, above: float
+) -> None:
+    """At ε = 1: mqm-exact and the limit as docs/theory-k.md has them, the tilted quilt between, near the limit."""
+    given = hushmq.file(write(chain()))
+    scales = {
+        method: hushmq("scale", given, "--epsilon", 1, "--method", method, "--json").json["scale"]
+        for method in ("mqm-approx", "mqm-exact", "tilted-quilt", "limit")
+    }
+    assert scales["mqm-exact"] == pytest.approx(mqm, rel=1e-3)
+    assert scales["limit"] == pytest.approx(limit, rel=1e-3)
+    assert scales["limit"] <= scales["tilted-quilt"] * (1 + 1e-9)
+    assert scales["tilted-quilt"] <= scales["mqm-exact"] <= scales["mqm-approx"]
+    assert scales["tilted-quilt"] <= above * scales["limit"]
+
+
+@pytest.mark.parametrize("length", [1, 3, 20, None])
+@pytest.mark.parametrize("initial", [None, [0.1, 0.9]])
+def test_methods_in_their_order(hushmq: Hushmq, length: int | None, initial: list[float] | None) -> None:
+    """At every length and start: the limit is below the tilted quilt, and that is never above mqm-exact."""
+    given = hushmq.file(chain_file(LAZY, length=length, initial=initial if length else None))
+    limit, tilted, mqm = (
+        hushmq("scale", given, "--epsilon", 0.8, "--method", method, "--json").json["scale"]
+        for method in ("limit", "tilted-quilt", "mqm-exact")
+    )
+    assert limit <= tilted * (1 + 1e-9)
+    assert tilted <= mqm * (1 + 1e-9)
+
+
 def test_several_chains(hushmq: Hushmq) -> None:
     """Of several chains the worst counts."""
     slow = [[0.95, 0.05], [0.05, 0.95]]
@@ -122,6 +179,7 @@ def test_lines_for_a_person(hushmq: Hushmq) -> None:
         ),
         ("group", chain_file(LAZY), "group noise grows with the length; give a finite length"),
         ("mqm-exact", chain_file([[0, 1], [1, 0]]), "the chain is reducible or periodic"),
+        ("tilted-quilt", chain_file([[0, 1], [1, 0]]), "the chain is periodic"),
         ("mqm-approx", chain_file([[0, 1], [1, 0]], length=10), "the chain has period 2"),
     ],
 )
