@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,23 +46,35 @@ def endpoint(text: str) -> Endpoint:
     return Endpoint.parse(section["urls"][0], username=section.get("username"), password=password, tls=tls)
 
 
-@contextmanager
-def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "hushmq", "broker", "run", "--site", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            line = heard(process)
-            assert "broker running" in line, line
-            yield process
-        finally:
-            process.terminate()
+class Running:
+    """`hushmq broker run` as a process, and what it says."""
 
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "hushmq", "broker", "run", "--site", str(folder)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
-def heard(process: subprocess.Popen[str]) -> str:
-    """The next line that the process says."""
-    assert process.stdout is not None
-    assert select.select([process.stdout], [], [], PATIENCE)[0], "it says nothing"
-    return process.stdout.readline()
+    def _read(self) -> None:
+        for line in self.process.stdout or ():
+            self._lines.put(line)
+
+    def hear(self) -> str:
+        """The next line."""
+        return self._lines.get(timeout=PATIENCE)
+
+    def __enter__(self) -> Running:
+        line = self.hear()
+        assert "broker running" in line, line
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 def save(folder: Path, text: str) -> None:
@@ -88,7 +99,7 @@ def alive(pid: int) -> bool:
 def test_a_household_runs_a_broker(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """init, run, add-device while it runs: the device connects with what it was handed; revoke throws it out."""
     capsys.readouterr()
-    with running(folder) as process:
+    with Running(folder) as run:
         assert hushmq("broker", "add-device", "--site", folder, "wearable-1", "--out", tmp_path / "w") == 0
         device = Connection(
             endpoints=[endpoint(capsys.readouterr().out)],
@@ -102,47 +113,46 @@ def test_a_household_runs_a_broker(folder: Path, tmp_path: Path, capsys: pytest.
         wait_for(lambda: "not authorized" in (device.last_error or ""), "the reason")
         device.stop()
         pid = broker_pid(folder)
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
+        run.process.terminate()
+        assert run.process.wait(PATIENCE) == 0
         wait_for(lambda: not alive(pid), "the broker to end")
 
 
 def test_the_site_may_be_named_from_where_one_stands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative --site works as an absolute one does, with TLS files and all."""
     monkeypatch.chdir(folder.parent)
-    with running(Path(folder.name)) as process:
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
+    with Running(Path(folder.name)) as run:
+        run.process.terminate()
+        assert run.process.wait(PATIENCE) == 0
 
 
 def test_interrupting_ends_the_broker_too(folder: Path) -> None:
     """Ctrl-C: exit code 130, no process left."""
-    with running(folder) as process:
+    with Running(folder) as run:
         pid = broker_pid(folder)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 130
+        run.process.send_signal(signal.SIGINT)
+        assert run.process.wait(PATIENCE) == 130
         wait_for(lambda: not alive(pid), "the broker to end")
 
 
 def test_a_broker_that_ends_by_itself_is_told(folder: Path) -> None:
     """One line with its last words, exit code 2: whoever supervises can start it again."""
-    with running(folder) as process:
+    with Running(folder) as run:
         os.kill(broker_pid(folder), signal.SIGKILL)
-        assert process.wait(PATIENCE) == 2
-        assert process.stdout is not None
-        assert "hushmq: the broker ended: " in process.stdout.read()
+        assert run.process.wait(PATIENCE) == 2
+        assert "hushmq: the broker ended: " in run.hear()
 
 
 def test_a_spoilt_description_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """While the broker runs, a site.toml with a mistake is reported, and the old one stays in force."""
-    with running(folder) as process:
+    with Running(folder) as run:
         good = (folder / "site.toml").read_text()
         save(folder, good.replace('cohort = "home"', 'cohort = "Home!"'))
-        line = heard(process)
+        line = run.hear()
         assert "site not taken over" in line
         assert "cohort" in line
         save(folder, good)
-        assert "site taken over" in heard(process)
+        assert "site taken over" in run.hear()
 
 
 def test_config_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,7 +201,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 def test_a_port_in_use_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two brokers of one site: the second says which port is taken."""
-    with running(folder):
+    with Running(folder):
         capsys.readouterr()
         assert hushmq("broker", "run", "--site", folder) == 2
         assert "is in use: choose another one" in capsys.readouterr().err
