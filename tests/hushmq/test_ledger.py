@@ -31,6 +31,14 @@ def test_nothing_published(hushmq: Hushmq) -> None:
     assert hushmq("ledger", "price", given).out.splitlines()[1] == "tick     none  where it is reached"
 
 
+@pytest.mark.parametrize("adversary", ["prior", "informed"])
+def test_a_tilt_that_hides_nothing(hushmq: Hushmq, adversary: str) -> None:
+    """Sixty nats at one tick of a chain that forgets quickly cost sixty nats there, and a number is given."""
+    given = hushmq.file({"q": 0.5, "r": 0.4, "ticks": 50, "entries": [{"first": 9, "last": 9, "tau": 60}]})
+    found = hushmq("ledger", "price", given, "--adversary", adversary, "--json").json
+    assert found == {"epsilon": pytest.approx(60, abs=1e-9), "tick": 9}
+
+
 def test_the_tick_is_where_the_loss_is(hushmq: Hushmq) -> None:
     """The tick named is one whose loss is the price: alone in a far corner, that corner."""
     entries = [{"first": 1, "last": 20, "tau": 0.01}, {"first": 400, "last": 400, "tau": 1}]

@@ -51,6 +51,13 @@ def test_theorem_2_of_cgssy_fails(
     assert hushmq(*asked, "informed").json["epsilon"] == pytest.approx(real, abs=1e-4)
 
 
+@pytest.mark.parametrize("adversary", ["prior", "informed"])
+def test_noise_that_hides_nothing(hushmq: Hushmq, adversary: str) -> None:
+    """Hardly any noise still has a price, not below what one sample tells."""
+    asked = ("--q", 0.1, "--r", 0.2, "--rho0", 1e-30, "--rho1", 1e-30, "--adversary", adversary, "--json")
+    assert hushmq("price", *asked).json["epsilon"] >= 30 * math.log(10)
+
+
 def test_lines_for_a_person(hushmq: Hushmq) -> None:
     """Without --json: one line, six digits."""
     answer = hushmq("price", "--q", 0.2, "--r", 0.2, "--rho0", 0.1641, "--rho1", 0.1641)
