@@ -52,6 +52,8 @@ LIGHT = [
     "pufferfish.timeline",
     "pufferfish.amplification",
     "pufferfish.draw",
+    "pufferfish.laplace",
+    "pufferfish.cgssy",
     "pufferfish.certificate",
 ]
 
