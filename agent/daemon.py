@@ -26,12 +26,12 @@ from agent.settings import Settings, Trust
 from agent.source import OfferedSource, Source, open_source
 from agent.status import status
 from agent.stream import Stream
-from agent.systemd import Systemd
 from agent.tick import Clock
 from agent.windows import Closed, MadeRelease, release
 from broker.connection import Connection, Offline, Will
 from broker.messages import Counted, Seen, Status, StreamPolicy, decode, encode
 from broker.problem import Problem, Rejected
+from broker.systemd import Systemd
 from broker.topics import Topics, parse
 
 MISSED_BEATS = 3

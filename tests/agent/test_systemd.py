@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.systemd import Systemd
+from broker.systemd import Systemd
 from tests.agent.peer import write_config
 
 

@@ -43,8 +43,11 @@ START = 1_000_000
 """The tick at which the tests' time begins; a tick is a second."""
 
 
-def wait_until(condition: Callable[[], Any], timeout: float = 30.0) -> None:
-    """Wait for a condition, and fail loudly when it does not come."""
+def wait_until(condition: Callable[[], Any], timeout: float = 90.0) -> None:
+    """Wait for a condition, and fail loudly when it does not come.
+
+    NATS delivers what was not acknowledged before a reconnect again after half a minute.
+    """
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come about in time"
