@@ -18,6 +18,7 @@ import pytest
 
 from agent.discretise import discretiser
 from agent.read import Reader, Unreadable
+from agent.serve import read_report
 from broker.connection import Connection
 from broker.log import logger
 from broker.messages import Labels
@@ -90,6 +91,13 @@ def test_a_value_offered_in_every_form_appears_nowhere(broker: BrokerProcess, tm
                     return peer.total() > target
 
                 wait_until(feed)
+                before = len(log.getvalue())
+
+                def refused(before: int = before) -> bool:
+                    agent.offer(TEXT)
+                    return "values refused" in log.getvalue()[before:]
+
+                wait_until(refused)
                 broker.kill()
                 for _ in range(50):
                     feed()
@@ -97,6 +105,7 @@ def test_a_value_offered_in_every_form_appears_nowhere(broker: BrokerProcess, tm
                 enough = peer.total() + 50
                 wait_until(lambda enough=enough: feed(enough))
                 said += get(agent.metrics_port, "/metrics")[1].encode()
+                said += json.dumps(read_report(tmp_path / "state")).encode()
                 assert traces(repr(agent).encode()) == []
         wait_until(lambda: peer.status is not None and not peer.status.online and peer.balanced())
     assert "values refused" in log.getvalue()
