@@ -13,7 +13,7 @@ LONGEST = 65_536
 """The longest text read, in bytes."""
 
 
-class Unreadable(Exception):  # noqa: N818  # says what the text is, as Offline does
+class Unreadable(Exception):
     """Raised when a text holds no value; carries nothing of the text."""
 
 
