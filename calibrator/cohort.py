@@ -225,6 +225,8 @@ class Cohort:
                 )
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
+        # Another calibrator on this database may have followed it already.
+        db.execute(delete(store.device_tilt).where(store.device_tilt.c.policy == policy.version))
         for name, stream in policy.streams.items():
             tilt = tilt_of_devices(stream)
             db.execute(insert(store.device_tilt).values(stream=name, policy=policy.version, tilt=tilt))

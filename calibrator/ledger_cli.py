@@ -126,7 +126,7 @@ def _print_book(book: Book, last: int) -> None:
     from rich.console import Console  # noqa: PLC0415  # as above
     from rich.table import Table  # noqa: PLC0415  # as above
 
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=None if sys.stdout.isatty() else 150)
     console.print(f"[bold]{book.stream}[/bold]", highlight=False)
     if book.policy is None or book.theta is None:
         console.print(f"no policy speaks of it; {len(book.entries)} entries")

@@ -95,6 +95,9 @@ def close(db: Connection, span: Span, policy: StreamPolicy, *, account: Account,
     A device may carry the noise of any setting ever issued, whatever version a batch claims: so the least of
     them decides what the window may spend and what its entry costs.
     """
+    done = _closed_through(db, span.stream, span.window, span.scope)
+    if done is not None and done >= span.last:
+        return Closed(span)  # by another calibrator, since it was found to be due
     account.follow(db, span.stream)
     sums = _sums(db, span)
     _mark_closed(db, span)

@@ -208,6 +208,28 @@ def test_a_second_calibrator_waits_for_the_first(databases: Databases) -> None:
     assert outcome == [False]
 
 
+def test_two_calibrators_close_a_window_once(databases: Databases) -> None:
+    """Both found the window due; the second to come finds it closed: one debit, one draw, nothing for it to publish."""
+    url = databases.fresh()
+    with desk(url) as one, desk(url, clock=one.clock) as two:
+        one.adopt()
+        two.adopt()
+        one.window()
+        span = release.Span(STREAM, "short", START, START + 19)
+        ends = []
+        for here in (one, two):
+            with here.engine.begin() as db:
+                ends.append(
+                    release.close(
+                        db, span, stream_policy(), account=Account(WIDE, "prior"), topics=TOPICS
+                    ).entry
+                )
+        assert ends[0] is not None
+        assert ends[1] is None
+        assert len(two.cohort.unsent()) == 1
+        assert two.cohort.accounts()[0].entries == 1
+
+
 @pytest.mark.parametrize("rounds", [4])
 def test_racing_for_the_last_of_a_budget(postgres_databases: Databases, tmp_path: Path, rounds: int) -> None:
     """Two calibrators as processes on one PostgreSQL, started at once: exactly one wins, every time."""

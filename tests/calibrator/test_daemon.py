@@ -8,7 +8,8 @@ from pathlib import Path
 
 from broker.messages import Window
 from broker.process import BrokerProcess
-from broker.topics import ROOT
+from broker.topics import ROOT, shard
+from tests.calibrator.conftest import Databases
 from tests.calibrator.running import Client, process, write_config
 from tests.calibrator.site import (
     STRANGER,
@@ -128,3 +129,29 @@ def test_it_waits_for_a_broker_that_comes_later(nats: BrokerProcess, tmp_path: P
             nats.start()
             send(nats, "wearable-1", tick() - 20)
             wait_until(lambda: ops.seen("wearable-1"))
+
+
+def test_two_calibrators_share_a_cohort(
+    nats: BrokerProcess, tmp_path: Path, postgres_databases: Databases
+) -> None:
+    """On one PostgreSQL, each with half of the shards: every device is seen, every window charged and released once."""
+    url = postgres_databases.fresh()
+    low, high = '"0", "1", "2", "3", "4", "5", "6", "7"', '"8", "9", "a", "b", "c", "d", "e", "f"'
+    configs = [
+        write_config(tmp_path / name, nats, database=url, top=f'name = "{name}"\nshards = [{shards}]')
+        for name, shards in (("one", low), ("two", high))
+    ]
+    devices = [f"wearable-{n}" for n in (1, 2, 3)]
+    assert {shard(device) in "01234567" for device in devices} == {True, False}
+    with Client(nats, "ops", EVERYTHING) as ops, process(configs[0]), process(configs[1]):
+        ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
+        ops.wait_for_setting()
+        first = tick() // 100 * 100 - 50
+        for device in devices:
+            send(nats, device, first)
+        wait_until(lambda: all(ops.seen(device) for device in devices))
+        wait_until(ops.releases)
+        send(nats, devices[0], first + 300)
+        wait_until(lambda: len({one.entry for one in ops.releases()}) >= 2)
+        found = ops.releases()
+        assert len({(one.first, one.entry) for one in found}) == len({one.first for one in found})
