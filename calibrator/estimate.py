@@ -1,4 +1,4 @@
-"""Θ from charged statistics: each device's chain, the spread of the cohort, and regions that cover the individual.
+"""Each device's chain and the spread of its cohort, from charged statistics.
 
 The model is hierarchical. A chain is described by a = logit π1 and b = logit((q+r)/2); a device's own is
 a_i ~ N(μ_a, T_a), b_i ~ N(μ_b, T_b). Its statistics have the mean and the covariance of calibrator/moments.py, plus the
@@ -20,13 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrator.moments import STATISTICS, Floats, band_powers, covariance, mean
-from calibrator.quantiles import chi_square_quantile, rectangle_quantiles
+from calibrator.quantiles import chi_square_quantile
 from calibrator.statistics import COARSENESS, WIDTHS
-from pufferfish.binary import Box
 
 FEWEST_DEVICES = 3
 """Two devices say nothing about the spread of a cohort."""
-CONFIDENCE = 0.95
 SPREAD_CONFIDENCE = 0.85
 """One-sided, for the spread T between devices."""
 WIDE = 0.1
@@ -414,62 +412,3 @@ def _reach(likelihood: _Likelihood, mu: float, T: float, variance: float) -> flo
     within = grid[heights >= top - 1.92]  # half of χ²'s 95% point, 3.84
     far = max((abs(float(other) - mu) for other in within), default=0.0)
     return max(variance, (far / 1.96) ** 2)
-
-
-def cohort_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
-    """A box that holds the chain of a device of this cohort, whichever it is."""
-    whole = np.diag(found.spread + found.centre_variance)[None]
-    low, high = _boxes(found.centre[None], whole, confidence)
-    return _box(low[0], high[0])
-
-
-def device_regions(found: Fit, confidence: float = CONFIDENCE) -> dict[str, Box]:
-    """For every device, a box that holds its own chain."""
-    low, high = _boxes(found.chains, found.covariances, confidence)
-    return {name: _box(*ends) for name, *ends in zip(found.devices, low, high, strict=True)}
-
-
-def centre_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
-    """A box that holds the cohort's centre: how well the average is known, whatever the spread."""
-    low, high = _boxes(found.centre[None], np.diag(found.centre_variance)[None], confidence)
-    return _box(low[0], high[0])
-
-
-def centre_box(found: Fit) -> Box:
-    """The cohort's centre, as a box of one chain."""
-    return _point(found.centre)
-
-
-def device_centres(found: Fit) -> dict[str, Box]:
-    """The devices' likeliest chains, each as a box of one chain."""
-    return {name: _point(x) for name, x in zip(found.devices, found.chains, strict=True)}
-
-
-def _point(x: Floats) -> Box:
-    pi1, lam = (float(value) for value in chain(x))
-    return Box.point(*(min(1 - 1e-6, (1 - lam) * share) for share in (pi1, 1 - pi1)))
-
-
-def _box(low: Floats, high: Floats) -> Box:
-    return Box(float(low[0]), float(high[0]), float(low[1]), float(high[1]))
-
-
-def _boxes(x: Floats, covariances: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Equal multiples of the standard deviations of logit q and logit r, so many that both hold with the confidence."""
-    pi1, lam = chain(x)
-    total = 1 - lam
-    ends = np.clip(np.stack([total * pi1, total * (1 - pi1)], axis=1), 1e-6, 1 - 1e-6)
-    # d logit q = ((1−π1)·da + (1−(q+r)/2)·db)/(1−q), and for r with −π1
-    slopes = np.stack(
-        [np.stack([1 - pi1, -pi1], axis=1), np.repeat((1 - total / 2)[:, None], 2, axis=1)], axis=2
-    )
-    slopes = slopes / (1 - ends)[:, :, None]
-    there = slopes @ covariances @ np.swapaxes(slopes, 1, 2)
-    deviation = np.sqrt(there[:, [0, 1], [0, 1]])
-    correlation = there[:, 0, 1] / (deviation[:, 0] * deviation[:, 1])
-    multiple = rectangle_quantiles(confidence, correlation)[:, None]
-    middle = np.log(ends) - np.log1p(-ends)
-    low, high = (
-        1 / (1 + np.exp(-np.clip(middle + sign * multiple * deviation, -14, 14))) for sign in (-1, 1)
-    )
-    return low, high

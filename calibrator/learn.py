@@ -23,17 +23,16 @@ from typing import Literal
 import numpy as np
 from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, select, update
 
-from calibrator.estimate import (
+from calibrator.estimate import Evidence, fit
+from calibrator.misfit import Misfit, measure, shifted
+from calibrator.region import (
     CONFIDENCE,
-    Evidence,
     centre_box,
     centre_region,
     cohort_region,
     device_centres,
     device_regions,
-    fit,
 )
-from calibrator.misfit import Misfit, measure, shifted
 from calibrator.statistics import BANDS
 from calibrator.store import belief, learning, setting, statistic
 from pufferfish.binary import Box

@@ -20,9 +20,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrator.estimate import SPREAD_CONFIDENCE, chain, cohort_region, device_regions, fit, pooled
+from calibrator.estimate import SPREAD_CONFIDENCE, chain, fit, pooled
 from calibrator.misfit import Misfit, measure
 from calibrator.quantiles import chi_square_quantile
+from calibrator.region import cohort_region, device_regions
 from calibrator.statistics import BANDS, Sums, sensitivity
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
 from pufferfish.amplification import release_tilt

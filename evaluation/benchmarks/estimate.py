@@ -13,7 +13,8 @@ from typing import TypeVar
 import numpy as np
 from hmmlearn.hmm import CategoricalHMM
 
-from calibrator.estimate import device_regions, fit
+from calibrator.estimate import fit
+from calibrator.region import device_regions
 from evaluation.benchmarks.rows import Row
 from evaluation.sanitized import Charge, counted, evidence, sanitized
 from pufferfish.binary import Noise

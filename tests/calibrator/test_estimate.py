@@ -7,17 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrator.estimate import (
-    Evidence,
-    centre_box,
-    centre_region,
-    cohort_region,
-    device_centres,
-    device_regions,
-    fit,
-    pooled,
-)
+from calibrator.estimate import Evidence, fit, pooled
 from calibrator.moments import covariance, mean
+from calibrator.region import centre_box, centre_region, cohort_region, device_centres, device_regions
 from calibrator.statistics import BANDS, WIDTHS
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
 from pufferfish.binary import Box, Noise
@@ -166,7 +158,7 @@ def test_regions_widen_with_the_confidence_and_contain_their_centre() -> None:
     assert cohort_region(found).contains(centre_region(found))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     counts=st.lists(
         st.tuples(st.integers(1, 5000), *(st.integers(-4000, 9000) for _ in range(1 + len(BANDS)))),
