@@ -25,15 +25,11 @@ def _tilted_quilt(given: Chains, epsilon: float) -> Scale:
     worst = Scale("tilted-quilt", 0.0)
     for chain in given.chains:
         options = []
-        if chain.initial is None and chain.period() == 1:
+        if chain.initial is None and (given.length is None or chain.period() == 1):
             bound = largest_tilt(sides_of(chain), even(chain.k), epsilon)
             options.append(Scale("tilted-quilt", 1 / float(bound.tilt.max()), bound.quilt))
         if given.length is not None:
             options.append(mqm.exact([chain], given.length, epsilon))
-        if not options:
-            raise ValueError(
-                "the chain is periodic: an endless stream of it never forgets; give a finite length"
-            )
         best = min(options, key=lambda option: option.scale)
         worst = max(worst, best, key=lambda option: option.scale)
     return worst
