@@ -274,6 +274,9 @@ def _largest_within(function: Callable[[float], float], bound: float, high: floa
     stayed = 0
     while high - low > 4.0 * UNIT * high:
         middle = low + (high - low) * below / (below - above)
+        # Kept off the ends, or a value that misses the bound by a rounding would end the search where it began.
+        inset = 2.0**-40 * (high - low)
+        middle = min(max(middle, low + inset), high - inset)
         if not low < middle < high:
             break
         value = function(middle) - bound
