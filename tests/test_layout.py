@@ -54,7 +54,6 @@ LIGHT = [
     "pufferfish.draw",
     "pufferfish.laplace",
     "pufferfish.cgssy",
-    "pufferfish.certificate",
 ]
 
 

@@ -292,8 +292,10 @@ def _bare(server: NatsServer, seconds: float) -> float:
         _hear(subscriber)
         _hear(publisher)
         subscriber.send(seconds)
-        publisher.send(seconds)
-        return float(_hear(subscriber))
+        publisher.send("go")
+        rate = float(_hear(subscriber))
+        publisher.send("stop")
+        return rate
 
 
 def _client(endpoint: Endpoint) -> Client:
@@ -315,8 +317,8 @@ def _bare_publisher(pipe: Pipe, endpoint: Endpoint) -> None:
     client.on_publish = lambda *_: window.release()
     topic = T.batch("device-0", "motion")
     pipe.send("ready")
-    until = time.monotonic() + pipe.recv()
-    while time.monotonic() < until:
+    pipe.recv()
+    while not pipe.poll():
         batch = Batch(first=time.monotonic_ns() // 1000, after=None, count=STATES, states=_STATES, noise=1)
         window.acquire()
         client.publish(topic, encode(batch), qos=1)
@@ -325,19 +327,23 @@ def _bare_publisher(pipe: Pipe, endpoint: Endpoint) -> None:
 
 def _bare_subscriber(pipe: Pipe, endpoint: Endpoint) -> None:
     received = [0]
+    subscribed, begun = threading.Event(), threading.Event()
 
     def count(*_: Any) -> None:
         received[0] += 1
+        begun.set()
 
     client = _client(endpoint)
     client.on_message = count
+    client.on_subscribe = lambda *_: subscribed.set()
     client.subscribe(T.all("z"), qos=1)
-    time.sleep(0.5)
+    subscribed.wait(PATIENCE_S)
     pipe.send("ready")
     seconds: float = pipe.recv()
-    began = time.monotonic()
+    begun.wait(PATIENCE_S)
+    before, began = received[0], time.monotonic()
     time.sleep(seconds)
-    pipe.send(received[0] / (time.monotonic() - began))
+    pipe.send((received[0] - before) / (time.monotonic() - began))
     pipe.recv()
 
 

@@ -6,7 +6,7 @@ an output is worth under two states of one instant (SWC Definition 2.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -70,10 +70,12 @@ def response(emission: Array, length: int, ticks: Sequence[int] | None = None) -
     return np.prod(emission[every[None, :, :], words[:, None, :]], axis=2)
 
 
-def worst_mechanism(chain: Chain, tilts: Sequence[float], i: int) -> float:
+def worst_mechanism(
+    chain: Chain, tilts: Sequence[float], i: int, known: Mapping[int, int] | None = None
+) -> float:
     """The largest loss at instant i of any mechanism whose likelihood changes by at most e^tilt per instant.
 
-    A linear program over the likelihood of every path, for every pair of states.
+    A linear program over the likelihood of every path, for every pair of states, given the known states of others.
     """
     k, length = chain.k, len(tilts)
     every = paths(k, length)
@@ -88,6 +90,8 @@ def worst_mechanism(chain: Chain, tilts: Sequence[float], i: int) -> float:
                     row[n] = 1.0
                     row[index[(*path[:t], state, *path[t + 1 :])]] = -np.exp(tilt)
                     rows.append(row)
+    for t, state in (known or {}).items():
+        probability = np.where(every[:, t] == state, probability, 0.0)
     given = []
     for x in range(k):
         weights = np.where(every[:, i] == x, probability, 0.0)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
 
 from pufferfish.binary import Box
+from pufferfish.chain import Chain
 from pufferfish.timeline import Entry, Timeline
-from tests.pufferfish.oracles_k import Matrix, worst_mechanism
+from tests.pufferfish.oracles_k import worst_mechanism
 
 CHAINS = [(0.2, 0.3), (0.05, 0.4), (0.5, 0.5), (0.7, 0.6)]
 TIMELINES = [(0.3, 0.3, 0.3, 0.3, 0.3), (0.4, 0.0, 0.0, 0.7, 0.2), (0.0, 0.9, 0.1, 0.0, 0.5)]
 
 
-def chain(q: float, r: float) -> tuple[Matrix, Matrix]:
-    return np.array([[1 - q, q], [r, 1 - r]]), np.array([r, q]) / (q + r)
+def chain(q: float, r: float) -> Chain:
+    return Chain([[1 - q, q], [r, 1 - r]])
 
 
 def priced(q: float, r: float, taus: tuple[float, ...], adversary: str) -> float:
@@ -33,8 +33,7 @@ def priced(q: float, r: float, taus: tuple[float, ...], adversary: str) -> float
 @pytest.mark.parametrize("taus", TIMELINES)
 def test_prior(q: float, r: float, taus: tuple[float, ...]) -> None:
     """Who knows the chain only: the price is the worst mechanism's loss, not a hair more or less."""
-    P, pi = chain(q, r)
-    truth = max(worst_mechanism(P, pi, taus, i) for i in range(len(taus)))
+    truth = max(worst_mechanism(chain(q, r), taus, i) for i in range(len(taus)))
     assert priced(q, r, taus, "prior") == pytest.approx(truth, abs=1e-6)
 
 
@@ -42,7 +41,6 @@ def test_prior(q: float, r: float, taus: tuple[float, ...]) -> None:
 @pytest.mark.parametrize("taus", TIMELINES)
 def test_informed(q: float, r: float, taus: tuple[float, ...]) -> None:
     """Who knows any other states as well, the worst set of them with the worst values."""
-    P, pi = chain(q, r)
     n = len(taus)
     truth = 0.0
     for i in range(n):
@@ -52,15 +50,13 @@ def test_informed(q: float, r: float, taus: tuple[float, ...]) -> None:
             places = [t for t in (left, right) if t is not None]
             for values in itertools.product((0, 1), repeat=len(places)):
                 known = dict(zip(places, values, strict=True))
-                truth = max(truth, worst_mechanism(P, pi, taus, i, known))
+                truth = max(truth, worst_mechanism(chain(q, r), taus, i, known))
     assert priced(q, r, taus, "informed") == pytest.approx(truth, abs=1e-6)
 
 
 def test_knowing_more_on_one_side_adds_nothing() -> None:
     """The nearest known instant screens off those behind it: all sets K give what the nearest two give."""
-    (P, pi), taus, i = chain(0.2, 0.3), (0.3, 0.5, 0.2, 0.4), 1
+    one, taus, i = chain(0.2, 0.3), (0.3, 0.5, 0.2, 0.4), 1
     for known in ({0: 1, 2: 0, 3: 0}, {0: 0, 2: 1, 3: 0}):
         nearest = {t: state for t, state in known.items() if t != 3}
-        assert worst_mechanism(P, pi, taus, i, known) == pytest.approx(
-            worst_mechanism(P, pi, taus, i, nearest)
-        )
+        assert worst_mechanism(one, taus, i, known) == pytest.approx(worst_mechanism(one, taus, i, nearest))
