@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hushmq.explain.axis import Axis
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points joined from left to right. A reference is something to compare with, and is drawn to recede."""
+    """Points joined from left to right. A reference is something to compare with, and is drawn to recede.
+
+    `dots` shows the points themselves, where they were measured one by one; `low` and `high` bound what chance may
+    have added to them.
+    """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     reference: bool = False
+    dots: bool = False
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +37,25 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. `logarithmic` holds for both."""
+    """One pair of axes; `logarithmic` names those that show logarithms."""
 
     title: str
     x_label: str
     y_label: str
     curves: Sequence[Curve]
     marks: Sequence[Mark] = ()
-    logarithmic: bool = False
+    logarithmic: Literal["", "x", "y", "xy"] = ""
 
     def axes(self) -> tuple[Axis, Axis]:
         """The x axis and the y axis that show everything; what is not on logarithms is shown from 0 up."""
         xs = [x for curve in self.curves for x in curve.x] + [mark.x for mark in self.marks]
-        ys = [y for curve in self.curves for y in curve.y] + [mark.y for mark in self.marks]
-        logarithmic = self.logarithmic
-        ys += [] if logarithmic else [0.0]
-        return Axis.over(xs, logarithmic=logarithmic), Axis.over(ys, logarithmic=logarithmic)
+        ys = [y for curve in self.curves for y in (*curve.y, *curve.low, *curve.high)]
+        ys += [mark.y for mark in self.marks]
+        ys += [] if "y" in self.logarithmic else [0.0]
+        return (
+            Axis.over(xs, logarithmic="x" in self.logarithmic),
+            Axis.over(ys, logarithmic="y" in self.logarithmic),
+        )
 
 
 @dataclass(frozen=True, slots=True)

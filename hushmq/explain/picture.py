@@ -37,21 +37,42 @@ STYLE: Any = {
 }
 
 
+PANEL_WIDTHS = {1: 7.6, 2: 6.6, 3: 4.6}
+"""Inches of a panel, by how many stand side by side."""
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write the figure; the file's ending decides the format. The same figure gives the same bytes."""
     with rc_context(STYLE):
-        count = len(figure.panels)
-        rows, columns = (count, 1) if figure.stacked else (1, count)
-        sheet = Sheet(
-            figsize=(max(7.6, 6.6 * columns), 1.2 + 3.2 * rows + 0.8 * (rows == 1)), layout="constrained"
+        sheet(figure).savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def sheet(figure: Figure) -> Sheet:
+    """The figure drawn, for whoever applies `STYLE` and saves it."""
+    count = len(figure.panels)
+    columns = 1 if figure.stacked else count if count in PANEL_WIDTHS else 2
+    rows = -(-count // columns)
+    width = PANEL_WIDTHS[columns] * columns
+    # One legend for all panels says it once, and leaves them their room.
+    shared = count > 1 and len({tuple(curve.label for curve in panel.curves) for panel in figure.panels}) == 1
+    drawn = Sheet(figsize=(width, 1.2 + 3.2 * rows + 0.8 * (rows == 1)), layout="constrained")
+    for number, panel in enumerate(figure.panels, 1):
+        axes = drawn.add_subplot(rows, columns, number)
+        _panel(axes, panel)
+        if not shared:
+            axes.legend(frameon=False, fontsize=9)
+    if shared:
+        drawn.legend(
+            *drawn.axes[0].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=min(6, len(figure.panels[0].curves)),
+            frameon=False,
         )
-        for number, panel in enumerate(figure.panels, 1):
-            _panel(sheet.add_subplot(rows, columns, number), panel)
-        sheet.suptitle(figure.title, fontsize=13, x=0.01, ha="left")
-        if figure.notes:
-            notes = [textwrap.fill(note, 110 * columns) for note in figure.notes]
-            sheet.supxlabel("\n".join(notes), fontsize=8, color=RECEDING, x=0.01, ha="left")
-        sheet.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    drawn.suptitle(figure.title, fontsize=13, x=0.01, ha="left")
+    if figure.notes:
+        notes = [textwrap.fill(note, round(16.6 * width)) for note in figure.notes]
+        drawn.supxlabel("\n".join(notes), fontsize=8, color=RECEDING, x=0.01, ha="left")
+    return drawn
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
@@ -59,16 +80,29 @@ def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
     across, up = panel.axes()
-    if panel.logarithmic:
+    if across.logarithmic:
         axes.set_xscale("log")
+    if up.logarithmic:
         axes.set_yscale("log")
     for axis, values in ((axes.xaxis, across), (axes.yaxis, up)):
         axis.set_major_locator(FixedLocator(values.ticks()))
         axis.set_major_formatter(FixedFormatter([values.label(tick) for tick in values.ticks()]))
         axis.set_minor_locator(NullLocator())
     for curve, (colour, dashes) in zip(panel.curves, _strokes(panel.curves), strict=True):
-        width = 1.3 if curve.reference else 2.0
-        axes.plot(curve.x, curve.y, dashes, color=colour, linewidth=width, label=curve.label)
+        axes.plot(
+            curve.x,
+            curve.y,
+            dashes,
+            color=colour,
+            linewidth=1.3 if curve.reference else 2.0,
+            marker="o" if curve.dots else "",
+            markersize=4,
+            # A reference on top of a curve is seen as what it is: the same.
+            zorder=3 if curve.reference else 2,
+            label=curve.label,
+        )
+        if curve.low:
+            axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
     for number, mark in enumerate(panel.marks):
         right, above = across.share(mark.x) < 0.7, number % 2 == 0
         axes.plot(mark.x, mark.y, "o", color=INK, markersize=5, zorder=5)
@@ -85,7 +119,6 @@ def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_xlim(across.low, across.high)
     room = up.stretched(0.05)
     axes.set_ylim(room.low, room.high)
-    axes.legend(frameon=False, fontsize=9)
 
 
 def _strokes(curves: Sequence[Curve]) -> list[tuple[str, str]]:

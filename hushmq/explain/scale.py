@@ -34,7 +34,7 @@ def scale_figure(given: Chains, *, low: float, high: float, points: int) -> Figu
                 x_label="ε, nats",
                 y_label="Laplace scale",
                 curves=curves,
-                logarithmic=True,
+                logarithmic="xy",
             )
         ],
         notes,
