@@ -49,6 +49,7 @@ COMMANDS = {
     "price": Entry("hushmq.price", "loss of a given noise"),
     "scale": Entry("hushmq.scale", "Laplace scale for a chain, by any of the methods", "calibrator"),
     "ledger": Entry("hushmq.ledger", "price a timeline; show, verify and export a calibrator's ledger"),
+    "evaluate": Entry("evaluation.cli", "the papers' tables and figures, and ours beside them", "evaluation"),
     "explain": Entry("hushmq.explain", "plots of loss, noise and timelines", "evaluation"),
 }
 

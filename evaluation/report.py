@@ -1,0 +1,60 @@
+"""What a section of the evaluation yields: tables, figures, and findings in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hushmq.explain.figure import Figure
+
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns. `name` is the file's; what is `main` also stands on the page of results."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+    main: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a row that does not fit the columns."""
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"table {self.name}: a row has {len(row)} cells for {len(self.columns)} columns"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure (hushmq.explain.figure), saved under `name`."""
+
+    name: str
+    figure: Figure
+    main: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence with the numbers of this run; `loses` where we do worse than something else."""
+
+    text: str
+    kind: Literal["finding", "loses", "skipped"] = "finding"
+
+
+Item = Table | Picture | Finding
+
+
+def shown(cell: Cell) -> str:
+    """A cell as a person reads it: four digits."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, bool) or not isinstance(cell, float):
+        return f"{cell:,}" if isinstance(cell, int) and abs(cell) >= 10_000 else str(cell)
+    return f"{cell:,.0f}" if 1e4 <= abs(cell) < 1e7 else f"{cell:.4g}"

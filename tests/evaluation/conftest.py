@@ -1,0 +1,56 @@
+"""The command line, and sections run as the command runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hushmq.command import Hushmq
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+@pytest.fixture
+def hushmq(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Hushmq:
+    return Hushmq(capsys, tmp_path)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A section's JSON file, and where it lies."""
+
+    folder: Path
+    whole: dict[str, Any]
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table, by column."""
+        (found,) = (item for item in self.whole["items"] if item["is"] == "Table" and item["name"] == name)
+        return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+
+    def findings(self, kind: str) -> list[str]:
+        """What it says of this kind."""
+        return [
+            item["text"] for item in self.whole["items"] if item["is"] == "Finding" and item["kind"] == kind
+        ]
+
+
+@pytest.fixture
+def quick(hushmq: Hushmq, tmp_path: Path) -> Callable[..., Result]:
+    """Run one section with --quick, and read what it wrote."""
+
+    def run(name: str, *more: object) -> Result:
+        out = tmp_path / "results"
+        answer = hushmq("evaluate", name, "--quick", "--out", out, "--data", DATA, "--json", *more)
+        assert answer.code == 0, answer.err
+        (section,) = answer.json["sections"]
+        assert section["status"] == "done", section
+        for file in section["files"]:
+            assert (out / file).stat().st_size > 0
+        return Result(out, json.loads((out / f"{name}.json").read_text()))
+
+    return run
