@@ -15,14 +15,12 @@ from evaluation.progress import watching
 from evaluation.section import SECTIONS
 from hushmq.arguments import add_json
 
-LISTING = "\n".join(f"  {name:<12}  {section.title}" for name, section in SECTIONS.items())
-
-NOTES = f"""Writes DIR/SECTION.md with its tables as CSV and its figures as PNG, and all of it in SECTION.json. The same
+NOTES = """Writes DIR/SECTION.md with its tables as CSV and its figures as PNG, and all of it in SECTION.json. The same
 seed gives the same numbers. Simulated noise is seeded here; the agent's and the calibrator's never is.
 A section whose recordings or packages are missing is skipped and says so; the exit code is still 0.
 
 sections:
-{LISTING}
+{sections}
 
 examples:
   hushmq evaluate --quick                 all sections, small, in a minute
@@ -31,7 +29,8 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = NOTES
+    listing = "\n".join(f"  {name:<12}  {section.title}" for name, section in SECTIONS.items())
+    parser.epilog = NOTES.format(sections=listing)
     parser.add_argument(
         "section", nargs="*", metavar="SECTION", help="which to run, as listed below (default: all)"
     )
