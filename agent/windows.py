@@ -15,6 +15,7 @@ from math import ceil
 
 from broker.messages import NoiseSetting, Release, StreamPolicy, encode
 from pufferfish.binary import loss
+from pufferfish.interval import half_width
 from pufferfish.laplace import discrete_laplace, standard_deviation
 
 
@@ -95,6 +96,7 @@ def release(
         # How many ticks were counted is no secret, so that one noisy count says it all.
         counts = (ticks - counts[1], counts[1])
     all_windows = tilt(policy)
+    off = half_width(0.0, standard_deviation(scale) ** 2) / ticks
     message = Release(
         stream=stream,
         window=closed.window,
@@ -107,6 +109,7 @@ def release(
         counts=counts,
         frequencies=tuple(count / ticks for count in counts),
         standard_errors=(standard_deviation(scale) / ticks,) * len(counts),
+        intervals=tuple((count / ticks - off, count / ticks + off) for count in counts),
         scale=scale,
         tilt=ceil(1e9 * _changes(policy) / scale),
         loss=loss(setting.theta.box, tau0=all_windows, tau1=all_windows, adversary=policy.adversary),

@@ -17,6 +17,7 @@ from broker.packing import packed_size
 from broker.problem import Reason, Rejected
 from broker.topics import LEVEL
 from pufferfish.binary import Adversary, Box, Noise
+from pufferfish.method import Method, why_not
 
 LARGEST = 256 * 1024
 
@@ -108,6 +109,8 @@ class Window(Message):
     """One histogram for the cohort, one for each device, or both; each is paid for on its own."""
     proper: bool = False
     """Whether frequencies are moved to the nearest ones that are not negative and sum to one."""
+    method: Method = "least-noise"
+    """By which theorem its noise is chosen; by default whichever is valid and adds least (pufferfish/method.py)."""
 
     @model_validator(mode="after")
     def _each_scope_once(self) -> Self:
@@ -161,6 +164,14 @@ class StreamPolicy(Message):
             raise ValueError(
                 "a window is the calibrator's or the device's, not both: give them different names"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _methods_hold(self) -> Self:
+        for name, window in self.windows.items():
+            reason = why_not(window.method, self.adversary, self.theta.start.box)
+            if reason is not None:
+                raise ValueError(f"windows.{name}.method: {reason}")
         return self
 
     @model_validator(mode="after")
@@ -308,6 +319,8 @@ class Release(Message):
     counts: tuple[int, ...]
     frequencies: tuple[float, ...]
     standard_errors: tuple[Annotated[float, Field(ge=0)], ...]
+    intervals: tuple[tuple[float, float], ...]
+    """For each state, where its frequency lies with 95% confidence."""
     scale: Annotated[float, Field(gt=0)]
     tilt: NanoNats
     loss: Annotated[float, Field(ge=0)]
@@ -320,8 +333,11 @@ class Release(Message):
     def _consistent(self) -> Self:
         if self.first > self.last:
             raise ValueError("first must not be above last")
-        if not len(self.states) == len(self.counts) == len(self.frequencies) == len(self.standard_errors):
-            raise ValueError("states, counts, frequencies and standard_errors must be equally many")
+        columns = (self.states, self.counts, self.frequencies, self.standard_errors, self.intervals)
+        if len({len(column) for column in columns}) != 1:
+            raise ValueError(
+                "states, counts, frequencies, standard_errors and intervals must be equally many"
+            )
         return self
 
 

@@ -24,6 +24,7 @@ from broker.messages import StreamPolicy
 from calibrator.store import device_tilt, extent, ledger, setting
 from pufferfish.amplification import amplified, release_tilt
 from pufferfish.binary import Box, Noise, limits
+from pufferfish.method import window_limit
 from pufferfish.timeline import Entry, Price, price
 
 T = TypeVar("T")
@@ -141,12 +142,12 @@ def spending(
 ) -> Spending:
     """How much of the public budget a window may use so that the whole tumbling sequence stays within ε for ever.
 
-    At constant tilt the loss is ε exactly when τ = min(log M0, log M1) (docs/theory.md, constant tilt). The
-    windows of the policy, once for each of their scopes, share the tilt equally; the shortest also pays for
-    learning. Nothing here depends on the data but Θ, which was learned from charged statistics, and the noise
-    settings, made from it.
+    The window's method says which tilt keeps ε at every tick (pufferfish/method.py). The windows of the policy, once
+    for each of their scopes, share it equally; the shortest also pays for learning. Nothing here depends on the
+    data but Θ, which was learned from charged statistics, and the noise settings, made from it.
     """
-    tau = min(known_limits(theta, stream.epsilon.public - MARGIN, stream.adversary)) - device_tilt / NANO
+    method = stream.windows[window].method
+    tau = window_limit(method, theta, stream.epsilon.public - MARGIN, stream.adversary) - device_tilt / NANO
     if tau <= 0:
         return Spending(release=0, learning=0)
     w = min([LARGEST_TILT, *(release_tilt(noise, tau) for noise in noises)])

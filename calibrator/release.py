@@ -31,6 +31,8 @@ from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums, bands_within,
 from calibrator.store import batch, closed, ledger, release, setting
 from pufferfish.amplification import amplified
 from pufferfish.binary import Noise
+from pufferfish.interval import half_width
+from pufferfish.method import why_not
 
 MOST_IN_A_BATCH = 65_536
 """No batch has more ticks: where one that reaches into a window begins at the earliest."""
@@ -103,6 +105,9 @@ def close(db: Connection, span: Span, policy: StreamPolicy, *, account: Account,
     _mark_closed(db, span)
     if not sums:
         return Closed(span)
+    reason = why_not(policy.windows[span.window].method, policy.adversary, account.theta)
+    if reason is not None:  # Θ has widened since the policy was accepted
+        return Closed(span, refused=reason)
     noises = issued_noises(db, span.stream)
     spent = spending(
         policy,
@@ -299,17 +304,21 @@ class Draw:
         )
         total = sum(ticks.values())
         # x̂ = Σ (ones − n·ρ0)/s, with variance Σ (n·p(1−p) + noise)/s²
-        estimate = spread = 0.0
+        estimate = sampling = drawn = 0.0
         for version, count in zip(versions, ones, strict=True):
             noise, n = noises[version], ticks[version]
             s = 1 - noise.rho0 - noise.rho1
             p = min(1.0, max(0.0, count / n))
             estimate += (count - n * noise.rho0) / s
-            spread += (n * p * (1 - p) + variance(scale)) / s**2
-        frequency, error = estimate / total, math.sqrt(spread) / total
+            sampling += n * p * (1 - p) / s**2
+            drawn += variance(scale) / s**2
+        frequency, error = estimate / total, math.sqrt(sampling + drawn) / total
+        off = half_width(sampling, drawn) / total
         frequencies: Sequence[float] = (1 - frequency, frequency)
+        intervals = [(one - off, one + off) for one in frequencies]
         if self.policy.windows[self.span.window].proper:
             frequencies = nearest_distribution(frequencies)
+            intervals = [(min(1.0, max(0.0, low)), min(1.0, max(0.0, high))) for low, high in intervals]
         return Release(
             stream=self.span.stream,
             window=self.span.window,
@@ -322,6 +331,7 @@ class Draw:
             counts=(total - sum(ones), sum(ones)),
             frequencies=tuple(frequencies),
             standard_errors=(error, error),
+            intervals=tuple(intervals),
             scale=scale,
             tilt=self.spent.tilt,
             loss=self.loss,

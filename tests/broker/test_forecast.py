@@ -11,6 +11,7 @@ from calibrator.charge import NANO, spending
 from pufferfish.binary import Adversary, Box, optimal_noise
 from tests.calibrator.site import NARROW, WIDE, stream_policy
 
+METHODS = {"short": Window(ticks=20, method="mqm-exact"), "long": Window(ticks=40, method="mqm-approx")}
 WINDOWS = {"short": Window(ticks=20, scopes=("cohort", "device")), "long": Window(ticks=40)}
 
 
@@ -57,3 +58,22 @@ def test_device_made_windows_come_off_both_budgets() -> None:
     greedy = stream_policy(device_windows={"hour": DeviceWindow(ticks=3600, scale=2.0)})
     with pytest.raises(Problem, match=r"epsilon\.public"):
         forecast(greedy, WIDE, devices=3)
+
+
+def test_a_method_that_adds_more_noise_is_foretold() -> None:
+    """Each window's share is that of its own method, as the calibrator has it; the loss stays below ε."""
+    policy = stream_policy(windows=METHODS, adversary="prior")
+    found, least = forecast(policy, WIDE, devices=3), forecast(stream_policy(), WIDE, devices=3)
+    for share in found.shares:
+        spent = spending(policy, share.window, theta=WIDE, noises=[found.noise])
+        assert share.tilt == pytest.approx(spent.release / NANO, rel=1e-6)
+    exact, approx = (share.scale for share in found.shares)
+    assert least.shares[0].scale < exact < approx
+    assert found.public < least.public <= 1.0 + 1e-9
+
+
+def test_a_theta_beyond_a_method_is_told() -> None:
+    """Where what is believed lies beyond what mqm-exact is certified for, push says so in one line."""
+    policy = stream_policy(windows={"short": Window(ticks=20, method="mqm-exact")}, adversary="prior")
+    with pytest.raises(Problem, match=r"windows\.short\.method: mqm-exact is not certified"):
+        forecast(policy, Box(0.2, 0.6, 0.2, 0.6), devices=3)

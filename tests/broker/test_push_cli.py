@@ -149,6 +149,17 @@ def test_versions_and_changes_are_found_on_the_broker(
         ("operator = 4.0", 'operator = "much"', "streams.motion.epsilon.operator"),
         ("ticks = 3600", "tocks = 3600", "streams.motion.windows.hour.ticks"),
         ('scopes = ["cohort", "device"]', 'scopes = ["cohort", "cohort"]', "a scope is named once"),
+        ("ticks = 3600", 'ticks = 3600\nmethod = "mqm"', "streams.motion.windows.hour.method"),
+        (
+            POLICY,
+            POLICY.replace('"prior"', '"informed"') + 'method = "mqm-exact"\n',
+            "windows.hour.method: mqm-exact holds for the prior adversary only",
+        ),
+        (
+            POLICY,
+            POLICY.replace("high = 0.45", "high = 0.55") + 'method = "mqm-exact"\n',
+            "windows.hour.method: mqm-exact is not certified where q + r may exceed 1",
+        ),
         ('cohort = "test"', "", "cohort: Field required"),
         ("q = {low = 0.25", "q = {low = 0.01", "start must contain floor"),
         ("at = 75.0", "at = inf", "not JSON compliant"),

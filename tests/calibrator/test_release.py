@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from sqlalchemy import func, select
 from broker.messages import Release, Window, decode
 from calibrator import release, store
 from calibrator.account import Account
-from calibrator.charge import NANO, public_debits
+from calibrator.charge import NANO, price_public, public_debits, scale_for, spending
 from calibrator.noise import noisy
+from pufferfish.binary import Box
+from pufferfish.method import METHODS, Method
 from tests.calibrator.site import (
     START,
     STREAM,
@@ -283,6 +286,67 @@ def test_proper_frequencies_where_asked(tmp_path: Path) -> None:
             message = decode(Release, payload)
             assert min(message.frequencies) >= 0
             assert sum(message.frequencies) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_whatever_the_method_the_ledger_prices_exactly(tmp_path: Path, method: Method) -> None:
+    """A method decides the scale; the price is the timeline's, and only the exact method uses the budget up."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(windows={"short": Window(ticks=20, method=method)}))
+        for number in range(30):
+            here.window(number)
+            (one,) = here.cohort.close_due()
+        with here.engine.begin() as db:
+            debits = public_debits(db, STREAM)
+        assert one.loss is not None
+        assert one.loss == pytest.approx(price_public(debits, WIDE, stream_policy()).epsilon, rel=1e-9)
+        assert one.loss <= 1.0
+        assert (one.loss > 0.99) == (method in {"least-noise", "tilted-quilt"})
+        (message, *_) = [decode(Release, payload) for _, _, payload in here.cohort.unsent()]
+        spent = spending(
+            stream_policy(windows={"short": Window(ticks=20, method=method)}),
+            "short",
+            theta=WIDE,
+            noises=[debits[0].noise],
+        )
+        assert message.scale == scale_for(1, spent.release)
+
+
+def test_a_method_that_holds_no_longer_releases_nothing(tmp_path: Path) -> None:
+    """Where Θ has widened beyond what mqm-exact is certified for, the window is refused with the reason."""
+    beyond = Box(0.15, 0.7, 0.15, 0.7)
+    with desk(sqlite(tmp_path)) as here:
+        stream = stream_policy(windows={"short": Window(ticks=20, method="mqm-exact")})
+        here.adopt(policy(windows=stream.windows))
+        here.window()
+        span = release.Span(STREAM, "short", START, START + 19)
+        with here.engine.begin() as db:
+            one = release.close(db, span, stream, account=Account(beyond, "prior"), topics=TOPICS)
+        assert one.entry is None
+        assert "q + r" in (one.refused or "")
+        assert rows(here, "ledger") == 0
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
+    """Of many device windows of known shares of ones, about 95% of the intervals hold the share that was sent."""
+    held = []
+    devices, ticks = 400, 20
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(windows={"short": Window(ticks=ticks, scopes=("device",))}))
+        here.clock.tick = START + ticks + 1
+        rng = random.Random(5)
+        setting = here.cohort.settings()[STREAM].message
+        p = 0.3 * (1 - setting.rho1) + 0.7 * setting.rho0
+        sent = [[int(rng.random() < p) for _ in range(ticks)] for _ in range(devices)]
+        here.cohort.take([from_device(f"d{n}", START, one) for n, one in enumerate(sent)])
+        here.cohort.close_due()
+        for _, _, payload in here.cohort.unsent():
+            message = decode(Release, payload)
+            (_, (low, high)) = message.intervals
+            held.append(low <= 0.3 <= high)
+            assert low < message.frequencies[1] < high
+    assert len(held) == devices
+    assert 0.91 <= sum(held) / devices <= 0.99
 
 
 def test_claimed_noise_does_not_cheapen_a_window(tmp_path: Path) -> None:

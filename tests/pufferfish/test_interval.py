@@ -1,0 +1,36 @@
+"""Intervals hold as often as they say: against simulation, and at both ends in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pufferfish.interval import half_width
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize(
+    ("sigma", "b"), [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (1.0, 4.0), (5.0, 1.0), (9.0, 1.0)]
+)
+def test_it_holds_as_often_as_it_says(sigma: float, b: float, confidence: float) -> None:
+    """Of a million sums as many lie within the interval as were asked for, and a tenth narrower fewer do."""
+    rng = np.random.default_rng(1)
+    sums = np.abs(rng.normal(0, sigma, 1_000_000) + rng.laplace(0, b, 1_000_000))
+    width = half_width(sigma**2, 2 * b**2, confidence)
+    assert (sums <= width).mean() == pytest.approx(confidence, abs=0.0015)
+    assert (sums <= 0.9 * width).mean() < confidence - 0.004
+
+
+def test_the_ends() -> None:
+    """Without Laplace noise 1.96 deviations, without sampling error b·log 20."""
+    assert half_width(4.0, 0.0) == pytest.approx(2 * 1.959964, rel=1e-6)
+    assert half_width(0.0, 2.0) == pytest.approx(math.log(20), rel=1e-9)
+
+
+def test_one_stands_for_several() -> None:
+    """The interval of one Laplace term holds a sum of three of the same total variance at least as often."""
+    rng = np.random.default_rng(2)
+    sums = np.abs(rng.laplace(0, 1, (3, 400_000)).sum(axis=0))
+    assert (sums <= half_width(0.0, 6.0)).mean() >= 0.95
