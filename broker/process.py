@@ -9,12 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import BinaryIO, ClassVar, Self
 
 from broker.endpoint import Endpoint, Tls
 from broker.problem import Problem
@@ -123,15 +125,7 @@ class BrokerProcess(ABC):
         command = self.command()
         with self.log.open("ab") as log:
             self._log_begin = log.tell()
-            self._child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                start_new_session=True,  # Ctrl-C in the terminal is ours to handle, in our order
-                preexec_fn=die_with_parent(),  # noqa: PLW1509  # it makes one system call and takes no lock
-            )
+            self._child = spawn(command, log=log, folder=self.folder)
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             said = self._said()
@@ -227,6 +221,43 @@ class BrokerProcess(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def spawn(command: Sequence[str], *, log: BinaryIO, folder: Path | None = None) -> subprocess.Popen[bytes]:
+    """Start a child that ends when its parent does, and that Ctrl-C in the terminal reaches only through us."""
+    with _held_back() as interrupts:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
+            preexec_fn=die_with_parent(),  # noqa: PLW1509  # it makes one system call and takes no lock
+        )
+    if interrupts:
+        child.kill()
+        child.wait()
+        signal.raise_signal(interrupts[0])
+    return child
+
+
+@contextmanager
+def _held_back() -> Iterator[list[int]]:
+    """Collect the interrupts that come meanwhile: raised within Popen, one would leave a child that nobody knows."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came  # interrupts are raised in the main thread only
+        return
+    before = {
+        name: signal.signal(name, lambda number, _: came.append(number))
+        for name in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield came
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
 
 
 def die_with_parent() -> Callable[[], None] | None:

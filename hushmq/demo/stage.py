@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.problem import Problem
-from broker.process import die_with_parent
+from broker.process import spawn
 
 MOST_STARTS = 5
 PATIENCE_S = 2.0
@@ -29,14 +29,7 @@ class Player:
 
     def start(self) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "hushmq", *self.command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C in the terminal is ours to handle, in our order
-                preexec_fn=die_with_parent(),  # noqa: PLW1509  # it makes one system call and takes no lock
-            )
+            self.process = spawn([sys.executable, "-m", "hushmq", *self.command], log=log)
         self.starts += 1
 
     @property

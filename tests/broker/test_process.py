@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from broker import mosquitto as mosquitto_module
 from broker.mosquitto import MosquittoServer
 from broker.nats import NatsServer
 from broker.problem import Problem
-from broker.process import BrokerProcess
+from broker.process import BrokerProcess, spawn
 from broker.site import Site
 from tests.broker.plain import Plain
 from tests.broker.scripted import wait_for
@@ -145,3 +146,30 @@ def test_a_broker_that_never_listens_is_given_up(site: Site, tmp_path: Path) -> 
     with pytest.raises(Problem, match=r"sleep did not accept MQTT within 0\.2 s"):
         server.start(timeout=0.2)
     assert server.pid is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_a_child_starts_leaves_no_child(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C within Popen would lose the child: it is ended first, then the interrupt is raised as ever."""
+    children = list[subprocess.Popen[bytes]]()
+    real = subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        children.append(real(*arguments, **options))
+        signal.raise_signal(number)
+        return children[0]
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, interrupt)
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    try:
+        with (tmp_path / "log").open("wb") as log, pytest.raises(KeyboardInterrupt):
+            spawn([sys.executable, "-c", "import time; time.sleep(60)"], log=log)
+        assert signal.getsignal(number) is interrupt
+    finally:
+        signal.signal(number, before)
+    assert children[0].poll() == -signal.SIGKILL
