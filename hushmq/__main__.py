@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 ran, and the answer is no; 2 something a person can mend; 
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import re
@@ -102,6 +103,10 @@ def load(name: str) -> Subcommand:
     return cast("Subcommand", import_module(COMMANDS[name].module))
 
 
+MENDABLE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
+)
+"""No right to write, no space left, too many files: the person's system, not our mistake."""
 PACKAGES = frozenset({"hushmq", "pufferfish", "agent", "broker", "calibrator", "evaluation"})
 
 
@@ -133,10 +138,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of our output has gone; there is nobody to tell. Keep the interpreter from trying again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            return _nobody_listens()
+        if error.errno not in MENDABLE:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"hushmq: {where}{error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _nobody_listens() -> int:
+    """The reader of our output has gone; there is nobody to tell. Keep the interpreter from trying again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import hushmq.__main__ as front_door
 from hushmq.__main__ import COMMANDS
 from tests.hushmq.command import Hushmq, spawn
 
@@ -127,3 +130,26 @@ def test_version_and_listing(hushmq: Hushmq) -> None:
     """`hushmq --version` names the distribution, `hushmq --help` every command."""
     assert hushmq("--version").out.startswith("hushmq ")
     assert all(f"  {name} " in hushmq("--help").out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EMFILE])
+def test_what_the_system_refuses_is_told(
+    code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No right to write, no space, no more files: one line with the file and the system's words, exit code 2."""
+    failing = SimpleNamespace(configure=lambda _: None, run=lambda _: _raise(OSError(code, "no", "/a/file")))
+    monkeypatch.setattr(front_door, "load", lambda _: failing)
+    assert front_door.main(["demo"]) == 2
+    assert capsys.readouterr().err == "hushmq: /a/file: no\n"
+
+
+def test_other_errors_are_ours_and_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing file that nobody has turned into a sentence is a mistake in the program."""
+    failing = SimpleNamespace(configure=lambda _: None, run=lambda _: _raise(FileNotFoundError(2, "no", "x")))
+    monkeypatch.setattr(front_door, "load", lambda _: failing)
+    with pytest.raises(FileNotFoundError):
+        front_door.main(["demo"])
+
+
+def _raise(error: Exception) -> int:
+    raise error
