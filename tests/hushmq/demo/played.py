@@ -1,0 +1,82 @@
+"""A demo that went well, made up: what the auditor heard, the books, the subscriber. Tests spoil it."""
+
+from __future__ import annotations
+
+from broker.messages import (
+    Account,
+    Interval,
+    LedgerState,
+    NoiseSetting,
+    Release,
+    Status,
+    StreamStatus,
+    Theta,
+)
+from hushmq.demo.audience import Flips, Reader, Record
+from hushmq.demo.books import Books, DeviceBook
+from hushmq.demo.plan import STREAM, WINDOW, Plan, make_plan
+
+RHO = {1: 0.3, 2: 0.2}
+
+
+def theta(low: float, high: float) -> Theta:
+    return Theta(q=Interval(low=low, high=high), r=Interval(low=low, high=high))
+
+
+def plan(agents: int = 3) -> Plan:
+    return make_plan(agents=agents, epsilon=4.0, now=1_800_000_000.0)
+
+
+def setting(cohort: str, version: int) -> NoiseSetting:
+    rho = RHO[version]
+    believed = theta(0.1 * version, 0.6 - 0.1 * version)
+    return NoiseSetting(
+        version=version, policy=1, cohort=cohort, stream=STREAM, theta=believed, rho0=rho, rho1=rho
+    )
+
+
+def stream_status(version: int | None = 2) -> StreamStatus:
+    return StreamStatus(noise=version, sampled=1000, buffered=100, dropped=10)
+
+
+def release(entry: int = 1) -> Release:
+    return Release(
+        stream=STREAM, window=WINDOW, scope="cohort", first=0, last=1999, devices=3, ticks=6000,
+        states=("still", "moving"), counts=(3500, 2500), frequencies=(0.58, 0.42), standard_errors=(0.01, 0.01),
+        scale=10.0, tilt=1, loss=1.5, budget=2.0, adversary="informed", theta=theta(0.1, 0.4), entry=entry,
+    )  # fmt: skip
+
+
+def ledger(*, public: float = 1.5, entries: int = 1) -> LedgerState:
+    believed = theta(0.1, 0.4)
+    return LedgerState(
+        stream=STREAM,
+        adversary="informed",
+        entries=entries,
+        operator=Account(budget=4.0, loss=3.5, left=0.5, theta=believed),
+        public=Account(budget=2.0, loss=public, left=2.0 - public, theta=believed),
+    )
+
+
+def record(played: Plan) -> Record:
+    """Every device flipped as often as it should, under the tighter of two settings."""
+    found = Record(received=3000, ledger=ledger(), releases=[release()])
+    for version in RHO:
+        found.settings[version] = setting(played.cohort, version)
+    for wearable in played.wearables:
+        found.statuses[wearable.name] = Status(online=False, policy=1, streams={STREAM: stream_status()})
+        found.flips[wearable.name, 2] = Flips({0: 500, 1: 500, 2: 100, 3: 100})
+    return found
+
+
+def books(played: Plan) -> Books:
+    book = DeviceBook(sampled=1000, counted=890, waiting=100, dropped=10)
+    return Books({wearable.name: book for wearable in played.wearables}, frozenset({1}))
+
+
+class Subscriber(Reader):
+    """One who has read a release and was kept out of everything else; it never connects."""
+
+    def __init__(self) -> None:
+        self.releases = 1
+        self.elsewhere = []

@@ -1,0 +1,176 @@
+"""The verdict can be no: every condition of success, spoilt alone, fails its own check and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from broker.messages import Status
+from hushmq.demo.audience import Flips, Reader, Record
+from hushmq.demo.books import Books, DeviceBook
+from hushmq.demo.plan import STREAM, Plan
+from hushmq.demo.verdict import Check, judge, turned
+from tests.hushmq.demo import played
+
+
+def verdict(
+    plan: Plan, record: Record, books: Books, reader: Reader | None = None, *, own_broker: bool = False
+) -> dict[str, Check]:
+    checks = judge(plan, record, books, reader or played.Subscriber(), own_broker=own_broker)
+    return {check.name: check for check in checks}
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return played.plan()
+
+
+def test_a_demo_that_went_well(plan: Plan) -> None:
+    """With nothing wrong every check passes, and the loop counts as turned."""
+    record = played.record(plan)
+    assert all(check.passed for check in verdict(plan, record, played.books(plan)).values())
+    assert turned(plan, record, played.Subscriber())
+
+
+def _first(plan: Plan) -> str:
+    return plan.wearables[0].name
+
+
+def no_tighter(plan: Plan, record: Record) -> None:
+    del record.settings[2]
+    for flips in list(record.flips):
+        record.flips[flips[0], 1] = record.flips.pop(flips)
+        record.flips[flips[0], 1].update({2: 50, 3: 50})
+    record.statuses = {
+        name: Status(online=False, policy=1, streams={STREAM: played.stream_status(1)})
+        for name in record.statuses
+    }
+
+
+def one_behind(plan: Plan, record: Record) -> None:
+    behind = Status(online=False, policy=1, streams={STREAM: played.stream_status(1)})
+    record.statuses[_first(plan)] = behind
+
+
+def one_never_heard_of(plan: Plan, record: Record) -> None:
+    del record.statuses[_first(plan)]
+
+
+def raw(plan: Plan, record: Record) -> None:
+    record.flips[_first(plan), 2] = Flips({0: 500, 1: 500, 2: 0, 3: 0})
+
+
+def raw_in_one_state(plan: Plan, record: Record) -> None:
+    record.flips[_first(plan), 2] = Flips({0: 500, 1: 500, 2: 100, 3: 0})
+
+
+def twice(plan: Plan, record: Record) -> None:
+    record.perturbed_twice = 1
+
+
+def unknown_noise(plan: Plan, record: Record) -> None:
+    record.flips[_first(plan), 7] = Flips({0: 10, 1: 10, 2: 2, 3: 2})
+
+
+def silence(plan: Plan, record: Record) -> None:
+    record.received = 0
+
+
+def overspent(plan: Plan, record: Record) -> None:
+    record.ledger = played.ledger(public=2.0000001)
+
+
+def never_charged(plan: Plan, record: Record) -> None:
+    record.ledger = None
+
+
+def uncharged(plan: Plan, record: Record) -> None:
+    record.releases.append(played.release(entry=2))
+
+
+def no_release(plan: Plan, record: Record) -> None:
+    record.releases.clear()
+
+
+def foreign(plan: Plan, record: Record) -> None:
+    record.unreadable.append("hush/1/demo/z/0/wearable-1/motion")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "check", "words"),
+    [
+        (raw, "nothing raw, nothing twice", "0 of 500 flipped, expected 0.200"),
+        (raw_in_one_state, "nothing raw, nothing twice", "0 of 500 flipped, expected 0.200"),
+        (twice, "nothing raw, nothing twice", "1 ticks appeared with two values"),
+        (unknown_noise, "nothing raw, nothing twice", "noise version 7, which nobody pushed"),
+        (silence, "nothing raw, nothing twice", "no sanitized state arrived"),
+        (no_tighter, "a tighter setting applied by all", "no tighter setting"),
+        (one_behind, "a tighter setting applied by all", "wearable-1 has 1"),
+        (one_never_heard_of, "a tighter setting applied by all", "wearable-1 has None"),
+        (no_release, "released and charged", "0 releases"),
+        (uncharged, "released and charged", "uncharged: [2]"),
+        (overspent, "ledger within budget", "public 2.000 of 2"),
+        (never_charged, "ledger within budget", "nothing was charged"),
+        (foreign, "topics as they should be", "unreadable message on hush/1/demo/z/0/wearable-1/motion"),
+    ],
+)
+def test_every_fault_of_what_was_heard(
+    plan: Plan, spoil: Callable[[Plan, Record], None], check: str, words: str
+) -> None:
+    """One thing spoilt: its check fails, in words that name it, and the others still pass."""
+    record = played.record(plan)
+    spoil(plan, record)
+    found = verdict(plan, record, played.books(plan))
+    assert [name for name, each in found.items() if not each.passed] == [check]
+    assert words in found[check].detail
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"sampled": 1001}, {"counted": 889}, {"waiting": 99}, {"dropped": 11}, {"counted": 0, "waiting": 990}],
+)
+def test_one_tick_too_many_or_too_few(plan: Plan, change: dict[str, int]) -> None:
+    """sampled = counted + waiting + dropped to the tick, and something was counted, for every device."""
+    books = played.books(plan)
+    wrong = replace(books.devices[_first(plan)], **change)
+    found = verdict(plan, played.record(plan), Books({**books.devices, _first(plan): wrong}, books.entries))
+    assert [name for name, each in found.items() if not each.passed] == ["every tick accounted for"]
+    assert _first(plan) in found["every tick accounted for"].detail
+
+
+def test_a_device_without_an_outbox(plan: Plan) -> None:
+    """A device that left no book is not accounted for."""
+    books = played.books(plan)
+    rest = {name: book for name, book in books.devices.items() if name != _first(plan)}
+    check = verdict(plan, played.record(plan), Books(rest, books.entries))["every tick accounted for"]
+    assert (check.passed, check.detail) == (False, "wearable-1 has no outbox")
+
+
+def test_a_subscriber_who_sees_too_much_or_nothing(plan: Plan) -> None:
+    """The stream in the subscriber's hands is a fault of our own broker's rights; no release at all is one anywhere."""
+    nosy = played.Subscriber()
+    nosy.elsewhere.append("hush/1/demo/z/0/wearable-1/motion")
+    record, books = played.record(plan), played.books(plan)
+    assert not verdict(plan, record, books, nosy)["topics as they should be"].passed
+    assert verdict(plan, record, books, nosy, own_broker=True)["topics as they should be"].passed
+    deaf = played.Subscriber()
+    deaf.releases = 0
+    assert not verdict(plan, record, books, deaf, own_broker=True)["released and charged"].passed
+    assert not turned(plan, record, deaf)
+
+
+def test_the_band_is_wide_enough_for_honest_noise_and_no_wider() -> None:
+    """At 10,000 states of ρ = 0.2 the band is 0.2 ± 0.024: honest draws stay inside, a ρ of 0.17 does not."""
+    plan = played.plan()
+    for flipped, passed in ((2000, True), (2230, True), (1770, True), (1700, False), (2300, False)):
+        record = played.record(plan)
+        record.flips[_first(plan), 2] = Flips({0: 10_000, 1: 10_000, 2: flipped, 3: 2000})
+        found = verdict(plan, record, played.books(plan))["nothing raw, nothing twice"]
+        assert found.passed == passed, flipped
+
+
+def test_an_empty_book_is_no_balance() -> None:
+    """Nothing sampled, nothing counted adds up, and still proves nothing."""
+    assert not DeviceBook(sampled=0, counted=0, waiting=0, dropped=0).balanced
