@@ -6,8 +6,8 @@ which the demo knows because it simulates the wearables.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from broker.connection import Connection
+from broker.connection import Connection, Offline
 from broker.endpoint import Endpoint
 from broker.messages import (
     Batch,
@@ -30,7 +30,7 @@ from broker.messages import (
 from broker.packing import unpack
 from broker.problem import Rejected
 from broker.signature import Signed
-from broker.topics import ROOT, parse
+from broker.topics import ROOT, Topics, parse
 from hushmq.demo.plan import Plan
 
 Flips = Counter[int]
@@ -65,6 +65,7 @@ class Auditor:
         self.record = Record()
         self.topics: set[str] = set()
         """Topics on which anything retained may stand."""
+        self._policy_came = threading.Event()
         self.connection = Connection(
             endpoints=[endpoint],
             client_id=f"ops-{plan.cohort}",
@@ -73,6 +74,22 @@ class Auditor:
             keep_session=False,
             log=log,
         )
+
+    def push_policy(self, *, timeout: float = 5.0) -> str | None:
+        """Publish the signed policy, retained, and wait until it comes back; if it does not, why not.
+
+        An acknowledgement would prove nothing: a forbidden message is acknowledged too.
+        """
+        topic = Topics(self._plan.cohort).policy
+        self.connection.start()
+        if not self.connection.wait_connected(timeout):
+            return self.connection.last_error or "no answer"
+        payload = self._plan.ops_key.sign(self._plan.policy).model_dump_json().encode()
+        with contextlib.suppress(Offline):
+            self.connection.publish(topic, payload, retain=True)
+        if self._policy_came.wait(timeout):
+            return None
+        return self.connection.last_error or f"what is published to {topic} does not come back"
 
     def _hear(self, topic: str, payload: bytes, _retained: bool) -> None:
         if not payload:
@@ -89,6 +106,7 @@ class Auditor:
         match address.kind if address else None:
             case "policy":
                 decode(Signed[Policy], payload)
+                self._policy_came.set()
             case "noise":
                 setting = decode(Signed[NoiseSetting], payload).message
                 record.settings[setting.version] = setting
@@ -160,14 +178,3 @@ class Reader:
             self.releases += 1
         else:
             self.elsewhere.append(message.topic)
-
-
-def push_policy(plan: Plan, connection: Connection, topic: str, *, timeout: float = 5.0) -> bool:
-    """Publish the signed policy, retained, and wait until the broker has it."""
-    acknowledged = threading.Event()
-    payload = plan.ops_key.sign(plan.policy).model_dump_json().encode()
-    deadline = time.monotonic() + timeout
-    if not connection.wait_connected(timeout):
-        return False
-    connection.publish(topic, payload, retain=True, on_acknowledged=acknowledged.set)
-    return acknowledged.wait(max(0.0, deadline - time.monotonic()))

@@ -20,13 +20,12 @@ from rich.console import Console
 from rich.live import Live
 
 from broker.connection import Offline
-from broker.endpoint import Endpoint
+from broker.endpoint import Endpoint, Tls
 from broker.log import logger
 from broker.nats import NatsServer
 from broker.problem import Problem
-from broker.topics import Topics
 from hushmq.demo import books
-from hushmq.demo.audience import Auditor, Reader, push_policy
+from hushmq.demo.audience import Auditor, Reader
 from hushmq.demo.plan import (
     CALIBRATOR,
     OPS,
@@ -49,7 +48,8 @@ EXAMPLES = f"""examples:
   hushmq demo --seconds 60 --agents 16      longer, with more devices
   hushmq demo --json                        one JSON object at the end, for scripts
   hushmq demo --keep                        leave the folder: databases, logs, settings files
-  hushmq demo --broker mqtt://me@nas:1883   on your own broker (password in ${PASSWORD_VARIABLE})
+  hushmq demo --broker mqtt://me@nas:1883   on your own broker (password in ${PASSWORD_VARIABLE}),
+                                            where "me" may read and write hush/1/#
 
 exit code 0 only if the loop closed: every tick accounted for, a tighter setting applied by every
 agent, a release charged and published, the ledger within budget, nothing raw on any topic"""
@@ -71,6 +71,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until-closed", action="store_true", help="stop as soon as the loop has closed")
     parser.add_argument("--broker", metavar="URL", help="use this broker, mqtt[s]://[user@]host[:port]")
+    parser.add_argument(
+        "--ca",
+        type=Path,
+        metavar="FILE",
+        help="authority that vouches for that broker, PEM (default: the system's)",
+    )
     parser.add_argument("--port", type=int, help="port of the demo's own broker (default: a free one)")
     parser.add_argument("--keep", action="store_true", help="leave the folder for inspection")
     parser.add_argument(
@@ -82,9 +88,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     _check(args)
     plan = make_plan(agents=args.agents, epsilon=args.epsilon, now=time.time())
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGTERM, _interrupt)
-    with _folder(keep=args.keep, quiet=args.json) as folder:
-        return _play(args, plan, folder)
+    try:
+        with _folder(keep=args.keep, quiet=args.json) as folder:
+            return _play(args, plan, folder)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -96,6 +107,13 @@ def _check(args: argparse.Namespace) -> None:
         raise Problem(f"--port: {args.port} is out of range: 1 to 65535")
     if args.port is not None and args.broker is not None:
         raise Problem("--port belongs to the demo's own broker: leave it out with --broker")
+    if args.ca is not None and args.broker is None:
+        raise Problem("--ca belongs to a broker of your own: give --broker mqtts://… as well")
+    if args.picture is not None:
+        if args.picture.is_dir():
+            raise Problem(f"--picture: {args.picture} is a folder: name a file in it")
+        if not os.access(args.picture.absolute().parent, os.W_OK):
+            raise Problem(f"--picture: {args.picture}: its folder cannot be written")
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -104,7 +122,10 @@ def _interrupt(*_: object) -> NoReturn:
 
 @contextlib.contextmanager
 def _folder(*, keep: bool, quiet: bool) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="hushmq-demo-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="hushmq-demo-"))
+    except OSError as error:
+        raise Problem(f"no temporary folder can be made ({error.strerror}): set TMPDIR to one") from None
     try:
         yield folder
     finally:
@@ -127,20 +148,27 @@ class Venue:
             server = NatsServer(plan.site, folder / "broker", port=args.port)
             server.start()
             return cls(Address(f"mqtt://{server.host}:{server.port}"), server)
-        scheme, _, rest = args.broker.partition("://")
+        scheme, mark, rest = args.broker.partition("://")
         username, _, host = rest.rpartition("@")
         if ":" in username:
             raise Problem(f"--broker: give the password in {PASSWORD_VARIABLE}, not in the address")
-        address = Address(f"{scheme}://{host}", username or None, os.environ.get(PASSWORD_VARIABLE))
-        Endpoint.parse(address.url)
-        return cls(address, None)
+        address = Address(
+            f"{scheme}{mark}{host}",
+            username or None,
+            os.environ.get(PASSWORD_VARIABLE),
+            None if args.ca is None else args.ca.absolute(),
+            shared=True,
+        )
+        venue = cls(address, None)
+        venue.endpoint(OPS)  # a bad address is told before anything starts
+        return venue
 
     def endpoint(self, name: str) -> Endpoint:
         if self.server is not None:
             return self.server.endpoint(name)
-        return Endpoint.parse(
-            self.address.url, username=self.address.username, password=self.address.password
-        )
+        address = self.address
+        tls = None if address.ca is None else Tls(address.ca)
+        return Endpoint.parse(address.url, username=address.username, password=address.password, tls=tls)
 
     @property
     def name(self) -> str:
@@ -152,33 +180,35 @@ class Venue:
 
 
 def _play(args: argparse.Namespace, plan: Plan, folder: Path) -> int:
-    log = logger("info", "json", (folder / "demo.log").open("w"))
-    stage = Stage()
-    venue = Venue.open(args, plan, folder)
-    auditor = Auditor(plan, venue.endpoint(OPS), log)
-    reader = Reader(plan, venue.endpoint(READER))
-    began = time.monotonic()
-    try:
-        auditor.connection.start()
-        if not push_policy(plan, auditor.connection, Topics(plan.cohort).policy):
-            why = auditor.connection.last_error or "no answer"
+    with contextlib.ExitStack() as leaving:
+        log = logger("info", "json", leaving.enter_context((folder / "demo.log").open("w")))
+        venue = Venue.open(args, plan, folder)
+        leaving.callback(venue.close)
+        auditor = Auditor(plan, venue.endpoint(OPS), log)
+        leaving.callback(auditor.connection.stop, timeout=0.5)
+        if venue.server is None:
+            leaving.callback(_clear_retained, auditor)
+        began = time.monotonic()
+        if (why := auditor.push_policy()) is not None:
             raise Problem(f"the broker at {venue.address.url} cannot be used: {why}")
+        reader = Reader(plan, venue.endpoint(READER))
+        leaving.callback(reader.stop)
         reader.start()
+        stage = Stage()
+        leaving.callback(stage.stop, patience=1.0)
+        # Called first, before anything is asked to stop, whatever has happened.
+        leaving.callback(_interrupted_no_more)
         _start_players(stage, plan, venue.address, folder)
         moment, checks = _watch(args, plan, folder, stage, auditor, reader, venue, began)
-    except KeyboardInterrupt:
-        stage.stop(patience=1.0)
-        raise
-    finally:
-        stage.stop(patience=1.0)
-        reader.stop()
-        if venue.server is None:
-            _clear_retained(auditor)
-        auditor.connection.stop(timeout=0.5)
-        venue.close()
     if args.json:
         print(json.dumps(_report(plan, moment, checks)))
     return 0 if all(check.passed for check in checks) else 1
+
+
+def _interrupted_no_more() -> None:
+    """Everything is being stopped already, and that takes two seconds at most: a second Ctrl-C changes nothing."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _start_players(stage: Stage, plan: Plan, address: Address, folder: Path) -> None:
@@ -234,6 +264,8 @@ def _watch(
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH, quiet=args.json)
     live = console.is_terminal and not args.json
+    if not live:
+        console.print(f"{len(plan.wearables)} wearables, {venue.name}, {args.seconds:g} s")
     with (
         Live(console=console, auto_refresh=False, transient=False)
         if live
@@ -242,7 +274,10 @@ def _watch(
 
         def show(words: str = "", checks: list[Check] | None = None) -> None:
             if isinstance(screen, Live):
-                screen.update(render(moment(words), checks or ()), refresh=True)
+                screen.update(
+                    render(moment(words), checks or (), width=console.width, height=console.height),
+                    refresh=True,
+                )
 
         told = 0
         while time.monotonic() - began < args.seconds:

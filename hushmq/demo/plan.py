@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.simulate import SimulatedChain
 from broker.messages import Assumption, Audiences, Interval, Policy, StreamPolicy, Theta, Threshold, Window
+from broker.process import write_private
 from broker.signature import PrivateKey
 from broker.site import Identity, Role, Site
 
@@ -93,11 +93,13 @@ def _theta(q_low: float, q_high: float, r_low: float, r_high: float) -> Theta:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the broker is, and as whom everybody connects when it is not ours (None: one identity per role)."""
+    """Where the broker is. On ours everybody has an identity; on somebody else's all share the one given, or none."""
 
     url: str
     username: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: Path | None = None
+    shared: bool = False
 
 
 def write_agent(plan: Plan, wearable: Wearable, address: Address, folder: Path) -> Path:
@@ -151,28 +153,23 @@ def database(folder: Path) -> Path:
 
 
 def _broker(plan: Plan, name: str, address: Address, home: Path) -> dict[str, object]:
-    username = address.username
-    password = address.password
-    if (
-        address.username is None
-        and address.password is None
-        and any(i.name == name for i in plan.site.identities)
-    ):
+    username, password = address.username, address.password
+    if not address.shared:
         identity = plan.site.identity(name)
         username, password = identity.name, identity.password
     section: dict[str, object] = {"urls": [address.url]}
     if username is not None:
         section["username"] = username
     if password is not None:
-        file = home / "password"
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
-            handle.write(password + "\n")
-        section["password_file"] = str(file)
+        write_private(home / "password", password + "\n")
+        section["password_file"] = str(home / "password")
+    if address.ca is not None:
+        section["tls.ca"] = str(address.ca)
     return section
 
 
 def _write_toml(path: Path, tree: dict[str, object]) -> Path:
-    """TOML of two levels; JSON's strings, numbers and lists are TOML's."""
+    """TOML of two levels, dotted keys for a third; JSON's strings, numbers and lists are TOML's."""
     top = [f"{key} = {json.dumps(value)}" for key, value in tree.items() if not isinstance(value, dict)]
     for name, section in tree.items():
         if isinstance(section, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,12 +17,11 @@ from broker.connection import Connection, Offline
 from broker.description import Description, Node
 from broker.endpoint import Endpoint
 from broker.generate import generate
-from broker.messages import Seen, decode
+from broker.messages import Seen, decode, encode
 from broker.problem import Problem
 from broker.process import BrokerProcess, free_port
 from broker.site_folder import SiteFolder
 from broker.topics import Topics
-from hushmq.demo.audience import push_policy
 from hushmq.demo.plan import STREAM, Address, Plan, make_plan, write_agent, write_calibrator
 from hushmq.demo.stage import Stage
 from tests.broker.scripted import wait_for
@@ -169,7 +169,10 @@ def test_agents_and_calibrator_live_through_the_death_of_a_node(
             file = with_our_broker(config, folder.hand_out(name, config.parent / "from-site"))
             part = "calibrator" if name == "calibrator" else "agent"
             stage.add(name, [part, "run", "--config", str(file)], tmp_path / f"{name}.log")
-        assert push_policy(plan, ops, topics.policy, timeout=ELECTION)
+        published = threading.Event()
+        payload = encode(plan.ops_key.sign(plan.policy))
+        ops.publish(topics.policy, payload, retain=True, on_acknowledged=published.set)
+        assert published.wait(ELECTION)
         wait_for(lambda: all(highest(name) for name in devices), "the first ticks to be counted", ELECTION)
         cluster[1].kill()
         killed_at = int(time.time() * 1000)  # a tick is a millisecond here

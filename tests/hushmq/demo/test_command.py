@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,13 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from broker.mosquitto import MosquittoServer, executable
-from broker.process import free_port
+import broker.nats
+from broker.authority import Authority
+from broker.mosquitto import MosquittoServer, executable, password_line
+from broker.nats import NatsServer
+from broker.process import BrokerProcess, free_port
+from broker.site import Identity, Rights, ServerTls, Site
+from hushmq.__main__ import main
 
 PATIENCE = 120.0
 
@@ -120,11 +126,17 @@ def test_killed_demo_takes_its_processes_along(tmp_path: Path) -> None:
 
 @pytest.fixture
 def open_mosquitto(mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[int]:
-    """A Mosquitto as one has it at home: anybody may do anything. `mosquitto` says whether there is one at all."""
+    """A Mosquitto as one has it at home: anybody may do anything, and who gives a name has to prove it.
+
+    `mosquitto` says whether there is one at all.
+    """
     mosquitto.stop()
     port = free_port("127.0.0.1")
+    (tmp_path / "passwords").write_text(password_line("me", "secret") + "\n")
     config = tmp_path / "open.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+    config.write_text(
+        f"listener {port} 127.0.0.1\nallow_anonymous true\npassword_file {tmp_path / 'passwords'}\nuser root\n"
+    )
     process = subprocess.Popen([str(executable()), "-c", str(config)], stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
@@ -132,6 +144,19 @@ def open_mosquitto(mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[int]:
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def nats_with_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NatsServer]:
+    """A NATS with an authority of its own and one identity, "me", that may do everything."""
+    monkeypatch.setattr(broker.nats, "rights", lambda _cohort, _identity: Rights(("#",), ("#",)))
+    authority = Authority.create(tmp_path / "authority")
+    authority.issue_server(["127.0.0.1"])
+    site = Site("home", (Identity("ops", "me", "secret"),))
+    with NatsServer(
+        site, tmp_path / "nats", tls=ServerTls(*authority.server, authority.certificate)
+    ) as server:
+        yield server
 
 
 def retained(port: int) -> list[str]:
@@ -156,22 +181,68 @@ def test_runs_on_a_broker_of_ones_own(open_mosquitto: int, tmp_path: Path) -> No
     """On somebody's Mosquitto the loop closes as well, and nothing retained is left there."""
     folder = tmp_path / "demo"
     folder.mkdir()
-    url = f"mqtt://127.0.0.1:{open_mosquitto}"
-    with demo("--seconds", "110", "--until-closed", "--json", "--broker", url, folder=folder) as process:
+    closes("--broker", f"mqtt://127.0.0.1:{open_mosquitto}", folder=folder)
+    assert retained(open_mosquitto) == []
+
+
+def closes(*options: str, folder: Path, **environment: str) -> None:
+    """Play with four wearables until the loop has closed, and see that the verdict says so."""
+    common = ("--agents", "4", "--seconds", "110", "--until-closed", "--json")
+    with demo(*common, *options, folder=folder, **environment) as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert out, err
     report = json.loads(out)
     assert (process.returncode, report["closed"]) == (0, True), (report["checks"], err)
-    assert retained(open_mosquitto) == []
 
 
-def run(*options: str) -> tuple[int, str, str]:
+def test_runs_on_a_nats_of_ones_own_over_tls(nats_with_tls: NatsServer, tmp_path: Path) -> None:
+    """One name for everybody, its password in the environment, an authority of one's own: the loop closes."""
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    assert nats_with_tls.tls is not None
+    address = ("--broker", f"mqtts://me@127.0.0.1:{nats_with_tls.port}", "--ca", str(nats_with_tls.tls.ca))
+    known = {"HUSHMQ_BROKER_PASSWORD": "secret"}
+    closes(*address, folder=folder, **known)
+
+
+def test_a_broker_that_refuses(broker: BrokerProcess) -> None:
+    """No password: the broker's no is told in one line."""
+    code, out, err = run("--broker", f"mqtt://127.0.0.1:{broker.port}")
+    assert (code, out) == (2, "")
+    assert err == (
+        f"hushmq: the broker at mqtt://127.0.0.1:{broker.port} cannot be used: "
+        f"mqtt://127.0.0.1:{broker.port}: the broker refuses: not authorized\n"
+    )
+
+
+def test_a_broker_that_swallows_what_it_forbids(mosquitto: MosquittoServer) -> None:
+    """Mosquitto acknowledges a forbidden policy: that it does not come back is told in one line."""
+    known = {"HUSHMQ_BROKER_PASSWORD": "ops-secret"}
+    code, out, err = run("--broker", f"mqtt://ops@127.0.0.1:{mosquitto.port}", **known)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "/policy does not come back" in err
+
+
+def test_nowhere_to_write(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without any place for temporary files one line says so, and what to set; nothing is started."""
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/nowhere")
+    assert main(["demo"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert (
+        said.err == "hushmq: no temporary folder can be made (No such file or directory): set TMPDIR to one\n"
+    )
+
+
+def run(*options: str, **environment: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "hushmq", "demo", *options],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
+        env=os.environ | environment,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -217,11 +288,17 @@ def test_broker_that_is_not_there() -> None:
             ["--broker", "mqtt://host", "--port", "1883"],
             "--port belongs to the demo's own broker: leave it out with --broker",
         ),
+        (
+            ["--broker", "nas"],
+            "broker address 'nas' is none; write mqtt://host[:port], or mqtts://host[:port] for TLS",
+        ),
+        (["--ca", "ca.pem"], "--ca belongs to a broker of your own: give --broker mqtts://… as well"),
+        (["--broker", "mqtts://h", "--ca", "/none.pem"], "TLS: ca /none.pem: No such file or directory"),
+        (["--picture", "/none/demo.svg"], "--picture: /none/demo.svg: its folder cannot be written"),
+        (["--picture", "/"], "--picture: / is a folder: name a file in it"),
     ],
 )
 def test_bad_options(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One line says what is wrong and what would be right; exit code 2."""
-    from hushmq.__main__ import main
-
     assert main(["demo", *options]) == 2
     assert capsys.readouterr().err == f"hushmq: {message}\n"
