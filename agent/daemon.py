@@ -81,6 +81,7 @@ class Agent:
             ],
             on_message=lambda topic, payload, _: self._posted.put(partial(self._on_message, topic, payload)),
             on_change=lambda connected: self._posted.put(partial(self._on_change, connected)),
+            ask_twice=True,
             will=Will(self._topics.status(config.device), encode(Status(online=False))),
             log=log,
         )

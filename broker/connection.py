@@ -52,6 +52,7 @@ class Connection:
         on_change: Callable[[bool], None] | None = None,
         will: Will | None = None,
         keep_session: bool = True,
+        ask_twice: bool = False,
         window: int = 50,
         keepalive: int = 15,
         log: Any | None = None,
@@ -68,6 +69,9 @@ class Connection:
         self._on_change = on_change
         self._will = will
         self._keep_session = keep_session
+        # NATS looks up retained messages before a new subscription is live: one published in between comes neither
+        # way. Who must not miss it asks again for what is live by then, and gets retained messages twice.
+        self._ask_twice = ask_twice
         self._window = window
         self._keepalive = keepalive
         self._log = log if log is not None else structlog.get_logger()
@@ -180,6 +184,7 @@ class Connection:
                 on_message=self._received,
                 will=self._will,
                 keep_session=self._keep_session,
+                ask_twice=self._ask_twice,
                 keepalive=self._keepalive,
             )
             link.open()

@@ -64,6 +64,7 @@ class Link:
         on_message: Callable[[str, bytes, bool], None],
         will: Will | None,
         keep_session: bool,
+        ask_twice: bool,
         keepalive: int,
     ) -> None:
         self.usable = False
@@ -72,7 +73,9 @@ class Link:
         self._on_message = on_message
         self._accepted = False
         self._deadline = 0.0
+        self._subscriptions = tuple(subscriptions)
         self._ungranted = list(subscriptions)
+        self._ask_twice = ask_twice
         self._asked: dict[int, list[str]] = {}
         self._ask_at: float | None = None
         self._refusals = 0
@@ -215,8 +218,12 @@ class Link:
             self.error = f"the broker refuses the subscription {', '.join(refused)}"
             self._ask_at = time.monotonic() + back_off(self._refusals)
             self._refusals += 1
-        else:
-            self.usable, self.error = True, None
+            return
+        self.usable, self.error = True, None
+        if self._ask_twice:
+            self._ask_twice = False
+            self._ungranted = list(self._subscriptions)
+            self._subscribe()
 
     def _published(
         self, _client: Client, _userdata: Any, mid: int, _reason: ReasonCode, _properties: Properties | None

@@ -264,6 +264,40 @@ def test_a_subscription_refused_again_and_again_is_tried_on_another_connection(
         assert (len(other.connects), other.subscribed) == (1, ["a"])
 
 
+def test_what_is_granted_is_asked_for_again_where_nothing_may_be_missed(
+    scripted: ScriptedBroker, opened: Open
+) -> None:
+    """Every filter once more after the last is granted, once; usable in between and afterwards."""
+    scripted.subacks = [1, 0x80]
+    changes = list[bool]()
+    reader = opened(scripted.endpoint, subscriptions=["a", "b"], ask_twice=True, on_change=changes.append)
+    assert reader.wait_connected(PATIENCE)
+    wait_for(lambda: scripted.subscribed == ["a", "b", "b", "a", "b"], "the second asking")
+    reader.publish("a", b"")
+    wait_for(lambda: reader.in_flight == 0, "the acknowledgement")
+    assert (scripted.subscribed, changes) == (["a", "b", "b", "a", "b"], [True])
+
+
+def test_a_message_retained_while_we_subscribe_is_not_missed(broker: BrokerProcess, opened: Open) -> None:
+    """Published at whatever moment around the subscription. Asked for once, NATS loses some in a hundred of these."""
+    ops = opened(broker.endpoint("ops"), client_id="ops")
+    assert ops.wait_connected(PATIENCE)
+    for n in range(15):
+        inbox, payload = Inbox(), b"%d" % n
+        reader = opened(
+            broker.endpoint("wearable-1"),
+            client_id=f"w{n}",
+            subscriptions=[T.policy, T.noise("a"), T.noise("b")],
+            on_message=inbox,
+            ask_twice=True,
+        )
+        time.sleep(0.001 * n)
+        ops.publish(T.policy, payload, retain=True)
+        assert reader.wait_connected(PATIENCE)
+        inbox.wait(payload)
+        reader.stop()
+
+
 def test_a_forbidden_subscription_never_counts_as_connected(nats: BrokerProcess, opened: Open) -> None:
     """NATS refuses what the identity may not read; the connection says so and does not become usable."""
     reader = opened(nats.endpoint("subscriber"), client_id="s", subscriptions=[T.all("release"), T.all("z")])
