@@ -8,17 +8,18 @@ one and as a string otherwise. Anything wrong is one Problem that names the sett
 from __future__ import annotations
 
 import os
-import stat
-import tomllib
+import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from agent.read import Reader
 from broker.endpoint import Endpoint, Tls
 from broker.problem import Problem
+from broker.settings_file import BrokerSection, Section, TlsSection, read_secret, read_settings
 from broker.signature import PublicKey
 from broker.topics import LEVEL
 
@@ -28,49 +29,7 @@ Level = Annotated[str, Field(pattern=rf"^{LEVEL.pattern}$")]
 Milliseconds = Annotated[int, Field(ge=1, le=86_400_000)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 JsonPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$")]
-
-
-class Section(BaseModel):
-    """What all sections share: frozen, no unknown settings, no NaN or infinity."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class TlsSection(Section):
-    """Certificates, each a PEM file; for `mqtts` addresses."""
-
-    ca: Path | None = Field(
-        None, description="Authorities that may vouch for the broker; the system's when absent."
-    )
-    certificate: Path | None = Field(None, description="The device's own certificate.")
-    key: Path | None = Field(None, description="The key of that certificate.")
-
-    @model_validator(mode="after")
-    def _pair(self) -> Self:
-        if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key go together: give both or neither")
-        return self
-
-
-class BrokerSection(Section):
-    """Where the broker is, and who this device is there."""
-
-    urls: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="`mqtt://host[:port]` or `mqtts://host[:port]`; tried in turn when one fails."
-    )
-    username: str | None = Field(
-        None, description="Identity at the broker; with ACLs it is the device's name."
-    )
-    password_file: Path | None = Field(
-        None, description="A file with the password, readable by its owner only."
-    )
-    tls: TlsSection | None = Field(None, description="Needed for `mqtts` with certificates of one's own.")
-
-    def endpoints(self) -> list[Endpoint]:
-        """Every address with the credentials; Problem on a bad address or password file."""
-        tls = None if self.tls is None else Tls(self.tls.ca, self.tls.certificate, self.tls.key)
-        password = None if self.password_file is None else _secret(self.password_file)
-        return [Endpoint.parse(url, username=self.username, password=password, tls=tls) for url in self.urls]
+TOPIC_FILTER = re.compile(r"#|(\+|[^+#/\x00]*)(/(\+|[^+#/\x00]*))*(/#)?")
 
 
 class TrustSection(Section):
@@ -85,7 +44,9 @@ class TrustSection(Section):
     epsilon_max: Annotated[float, Field(gt=0, le=20)] = Field(
         description="The largest ε of any audience that a policy may ask for; larger is refused."
     )
-    rho_min: Probability = Field(0.001, description="The smallest flip probability a noise setting may have.")
+    rho_min: Probability = Field(
+        default=0.001, description="The smallest flip probability a noise setting may have."
+    )
 
     @field_validator("ops_keys", "calibrator_keys")
     @classmethod
@@ -98,19 +59,20 @@ class TrustSection(Section):
 class PublishSection(Section):
     """When batches leave the device."""
 
-    beat_ms: Milliseconds = Field(
-        10_000, description="A batch is made, stored and sent every so often, whatever the values are."
+    beat_ms: Annotated[int, Field(ge=1, le=3_600_000)] = Field(
+        default=10_000,
+        description="A batch is made, stored and sent every so often, whatever the values are.",
     )
-    status_ms: Milliseconds = Field(60_000, description="`status` is repeated at least this often.")
+    status_ms: Milliseconds = Field(default=60_000, description="`status` is repeated at least this often.")
     window: Annotated[int, Field(ge=1, le=50)] = Field(
-        20, description="Batches on their way to the broker at any time."
+        default=20, description="Batches on their way to the broker at any time."
     )
     resend_ms: Milliseconds = Field(
-        60_000,
+        default=60_000,
         description="A batch not `seen` for so long is sent again; doubled each time in vain, up to an hour.",
     )
     linger_ms: Annotated[int, Field(ge=0, le=4_000)] = Field(
-        2_000, description="At a stop, how long to wait for the calibrator to have `seen` everything."
+        default=2_000, description="At a stop, how long to wait for the calibrator to have `seen` everything."
     )
 
 
@@ -118,10 +80,10 @@ class OutboxSection(Section):
     """How much waits on the device when nobody listens; beyond it the oldest goes first, and is counted."""
 
     max_bytes: Annotated[int, Field(ge=1_024, le=2**40)] = Field(
-        64 * 2**20, description="Bytes of waiting batches."
+        default=64 * 2**20, description="Bytes of waiting batches."
     )
     max_age_s: Annotated[int, Field(ge=1, le=10 * 366 * 86_400)] = Field(
-        30 * 86_400, description="Age of the oldest waiting batch."
+        default=30 * 86_400, description="Age of the oldest waiting batch."
     )
 
 
@@ -129,10 +91,10 @@ class LogSection(Section):
     """What is written to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least level written."
+        default="info", description="The least level written."
     )
     form: Literal["auto", "console", "json"] = Field(
-        "auto", description="`auto`: console on a terminal, else JSON."
+        default="auto", description="`auto`: console on a terminal, else JSON."
     )
 
 
@@ -144,17 +106,18 @@ class Simulate(Section):
     r: Probability = Field(description="P(1→0).")
     seed: int = Field(description="Seed of the chain.")
     start_tick: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="The chain's first tick, at most 10⁸ ticks ago; absent: the first one asked for."
+        default=None,
+        description="The chain's first tick, at most 10⁸ ticks ago; absent: the first one asked for.",
     )
-    low: float = Field(0.0, description="The number emitted in state 0.")
-    high: float = Field(1.0, description="The number emitted in state 1.")
+    low: float = Field(default=0.0, description="The number emitted in state 0.")
+    high: float = Field(default=1.0, description="The number emitted in state 1.")
 
 
 class Resampled(Section):
     """What sources share whose values come when they please."""
 
     max_age_ms: Milliseconds = Field(
-        60_000,
+        default=60_000,
         description="The value of a tick is the last one that came, unless it is older than this: then a gap.",
     )
 
@@ -162,12 +125,16 @@ class Resampled(Section):
 class Text(Resampled):
     """What sources share whose values come as text."""
 
-    form: Literal["number", "label", "json"] = Field("number", description="What a line or payload is.")
+    form: Literal["number", "label", "json"] = Field(
+        default="number", description="What a line or payload is."
+    )
     json_path: JsonPath | None = Field(
-        None, description="Where the value stands in JSON: names joined by dots, a number picks from a list."
+        default=None,
+        description="Where the value stands in JSON: names joined by dots, a number picks from a list.",
     )
     where: dict[JsonPath, bool | int | float | str] = Field(
-        {}, description="JSON counts only if each of these paths has the value given, e.g. `{id = 42}`."
+        default={},
+        description="JSON counts only if each of these paths has the value given, e.g. `{id = 42}`.",
     )
 
     @model_validator(mode="after")
@@ -198,9 +165,15 @@ class File(Text):
     kind: Literal["file"]
     file: Path = Field(description="The file.")
     replay: bool = Field(
-        False, description="Take one line for each tick from the beginning, instead of following."
+        default=False, description="Take one line for each tick from the beginning, instead of following."
     )
-    repeat: bool = Field(False, description="With `replay`: begin again after the last line.")
+    repeat: bool = Field(default=False, description="With `replay`: begin again after the last line.")
+
+    @model_validator(mode="after")
+    def _replay_only(self) -> Self:
+        if self.repeat and not self.replay:
+            raise ValueError("repeat needs replay = true")
+        return self
 
 
 class Serial(Text):
@@ -208,7 +181,7 @@ class Serial(Text):
 
     kind: Literal["serial"]
     port: str = Field(description="The port, e.g. `/dev/ttyUSB0`.")
-    baud: Annotated[int, Field(ge=50, le=4_000_000)] = Field(9600, description="Its speed.")
+    baud: Annotated[int, Field(ge=50, le=4_000_000)] = Field(default=9600, description="Its speed.")
 
 
 class Mqtt(Text):
@@ -216,18 +189,35 @@ class Mqtt(Text):
 
     kind: Literal["mqtt"]
     url: str = Field(description="`mqtt://host[:port]` of the local broker.")
-    topic: Annotated[str, Field(min_length=1)] = Field(description="The topic; `+` and `#` are allowed.")
-    username: str | None = Field(None, description="Identity at that broker.")
+    topic: Annotated[str, Field(min_length=1)] = Field(
+        description="The topic; `+` stands for any level and `/#` at the end for all below."
+    )
+    username: str | None = Field(default=None, description="Identity at that broker.")
     password_file: Path | None = Field(
-        None, description="A file with the password, readable by its owner only."
+        default=None, description="A file with the password, readable by its owner only."
     )
     retained: bool = Field(
-        False, description="Whether a retained message, which may be old, counts as a value."
+        default=False, description="Whether a retained message, which may be old, counts as a value."
     )
+    tls: TlsSection | None = Field(default=None, description="For `mqtts` with certificates of one's own.")
 
-    def endpoint(self) -> Endpoint:
-        password = None if self.password_file is None else _secret(self.password_file)
-        return Endpoint.parse(self.url, username=self.username, password=password)
+    @field_validator("topic")
+    @classmethod
+    def _filter(cls, topic: str) -> str:
+        if not TOPIC_FILTER.fullmatch(topic):
+            raise ValueError("+ and # stand for whole levels, # for the last only, as in a/+/c/#")
+        return topic
+
+    def endpoint(self, where: str = "source") -> Endpoint:
+        """The local broker; Problem on a bad address or password file, named as a setting of `where`."""
+        password = None
+        if self.password_file is not None:
+            password = read_secret(self.password_file, f"{where}.password_file")
+        tls = None if self.tls is None else Tls(self.tls.ca, self.tls.certificate, self.tls.key)
+        try:
+            return Endpoint.parse(self.url, username=self.username, password=password, tls=tls)
+        except Problem as problem:
+            raise Problem(f"{where}.url: {problem}") from None
 
 
 AnySource = Simulate | Offered | Stdin | File | Serial | Mqtt
@@ -243,9 +233,10 @@ class MetricsSection(Section):
     """Metrics for Prometheus, on request."""
 
     port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(
-        None, description="Serve `/metrics` on this port of `host`; absent: not at all. 0: any free port."
+        default=None,
+        description="Serve `/metrics` on this port of `host`; absent: not at all. 0: any free port.",
     )
-    host: str = Field("127.0.0.1", description="The address it is served on.")
+    host: str = Field(default="127.0.0.1", description="The address it is served on.")
 
 
 class Config(Section):
@@ -256,10 +247,10 @@ class Config(Section):
     folder: Path = Field(description="Where outbox, last good settings and socket live; made if missing.")
     broker: BrokerSection
     trust: TrustSection
-    publish: PublishSection = PublishSection()  # type: ignore[call-arg]  # Field defaults given by position
-    outbox: OutboxSection = OutboxSection()  # type: ignore[call-arg]  # as above
-    metrics: MetricsSection = MetricsSection()  # type: ignore[call-arg]  # as above
-    log: LogSection = LogSection()  # type: ignore[call-arg]  # as above
+    publish: PublishSection = PublishSection()
+    outbox: OutboxSection = OutboxSection()
+    metrics: MetricsSection = MetricsSection()
+    log: LogSection = LogSection()
     streams: Annotated[dict[Level, StreamSection], Field(min_length=1, max_length=64)]
 
     @field_validator("streams")
@@ -273,63 +264,32 @@ class Config(Section):
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> Config:
     """The settings of a file with the environment's overrides, or Problem naming the setting that is wrong.
 
-    Passwords, keys and certificates are read too, so that a bad one is found now and not at the first connection.
+    Passwords, keys and certificates are read too, and recordings opened, so that a bad one is found now and not
+    at the first connection or the first policy.
     """
+    config = read_settings(path, Config, prefix=PREFIX, environment=environment)
     try:
-        tree = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise Problem(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Problem(f"{path}: not UTF-8 text: a configuration is TOML") from None
-    except tomllib.TOMLDecodeError as error:
-        raise Problem(f"{path}: {error}") from None
-    for name, text in sorted(environment.items()):
-        if name.startswith(PREFIX):
-            _override(tree, name, text)
-    try:
-        config = Config.model_validate(tree)
-    except ValidationError as error:
-        raise Problem(f"{path}: {_first(error)}") from None
-    for endpoint in config.broker.endpoints():
-        if endpoint.tls is not None:
-            endpoint.tls.context()
-    for stream in config.streams.values():
-        if isinstance(stream.source, Mqtt):
-            stream.source.endpoint()
+        for endpoint in config.broker.endpoints():
+            if endpoint.tls is not None:
+                endpoint.tls.context()
+        for name, stream in config.streams.items():
+            _check(stream.source, f"streams.{name}.source")
+    except Problem as problem:
+        raise Problem(f"{path}: {problem}") from None
     return config
 
 
-def _override(tree: dict[str, Any], name: str, text: str) -> None:
-    """Set one setting from the environment."""
-    *sections, last = name.removeprefix(PREFIX).lower().split("__")
-    for section in sections:
-        tree = tree.setdefault(section, {})
-        if not isinstance(tree, dict):
-            raise Problem(f"{name}: {section} is a setting, not a section")
-    try:
-        tree[last] = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        tree[last] = text
-
-
-def _first(error: ValidationError) -> str:
-    """The first wrong setting by its dotted name, what is wrong with it, and the value given."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the file"
-    given = first["input"]
-    shown = "" if first["type"] == "missing" or isinstance(given, dict) else f" (it is {given!r:.60})"
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}{shown}"
-
-
-def _secret(path: Path) -> str:
-    """The content of a file that only its owner can read."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if mode & 0o077:
-                raise Problem(f"broker.password_file: {path} is open to others (mode {mode:o}): chmod 600 it")
-            return file.read().rstrip("\n")
-    except OSError as error:
-        raise Problem(f"broker.password_file: {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Problem(f"broker.password_file: {path}: not UTF-8 text") from None
+def _check(source: AnySource, where: str) -> None:
+    """Problem where a source could never work as it is set."""
+    match source:
+        case Mqtt():
+            endpoint = source.endpoint(where)
+            if endpoint.tls is not None:
+                endpoint.tls.context()
+        case Serial() if find_spec("serial") is None:
+            raise Problem(f"{where}.kind: 'serial' needs pyserial: pip install 'hushmq[serial]'")
+        case File(replay=True):
+            try:
+                source.file.open("rb").close()
+            except OSError as error:
+                raise Problem(f"{where}.file: {source.file}: {error.strerror}") from None

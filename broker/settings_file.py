@@ -6,12 +6,14 @@ where it is one and as a string otherwise.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -50,7 +52,9 @@ class BrokerSection(Section):
     urls: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
         description="`mqtt://host[:port]` or `mqtts://host[:port]`; tried in turn when one fails."
     )
-    username: str | None = Field(default=None, description="Identity at the broker.")
+    username: str | None = Field(
+        default=None, description="Identity at the broker; of a device, with ACLs, its name."
+    )
     password_file: Path | None = Field(
         default=None, description="A file with the password, readable by its owner only."
     )
@@ -64,7 +68,12 @@ class BrokerSection(Section):
         password = None
         if self.password_file is not None:
             password = read_secret(self.password_file, "broker.password_file")
-        return [Endpoint.parse(url, username=self.username, password=password, tls=tls) for url in self.urls]
+        try:
+            return [
+                Endpoint.parse(url, username=self.username, password=password, tls=tls) for url in self.urls
+            ]
+        except Problem as problem:
+            raise Problem(f"broker.urls: {problem}") from None
 
 
 def read_settings(
@@ -79,22 +88,65 @@ def read_settings(
         raise Problem(f"{path}: not UTF-8 text: settings are TOML") from None
     except tomllib.TOMLDecodeError as error:
         raise Problem(f"{path}: not TOML: {error}") from None
+    overrides: dict[tuple[str, ...], str] = {}
     for name, text in sorted(environment.items()):
         if name.startswith(prefix):
-            _override(tree, name, name.removeprefix(prefix).lower().split("__"), text)
+            keys = tuple(name.removeprefix(prefix).lower().split("__"))
+            _override(tree, name, keys, text)
+            overrides[keys] = name
     try:
-        return model.model_validate(tree)
+        # As JSON, since pydantic is strict there without refusing a text for a path: true is no number, "5" neither.
+        return model.model_validate_json(json.dumps(tree, default=str), strict=True)
     except ValidationError as error:
-        raise Problem(f"{path}: {first_error(error)}") from None
+        keys = _keys(error.errors()[0]["loc"], tree)
+        where = next((name for given, name in overrides.items() if keys[: len(given)] == given), str(path))
+        raise Problem(f"{where}: {first_error(error, tree, set(_names(model)))}") from None
 
 
-def first_error(error: ValidationError) -> str:
-    """The first wrong setting by its dotted name, what is wrong with it, and the value given."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the file"
-    given = first["input"]
+def first_error(
+    error: ValidationError, tree: Mapping[str, Any] | None = None, names: set[str] | None = None
+) -> str:
+    """The first wrong setting by its dotted name, what is wrong with it, and the value given.
+
+    `tree` is what was read and `names` are the settings there are. The value of an unknown setting is not shown:
+    it may be a password in the wrong place.
+    """
+    first = error.errors(include_url=False)[0]
+    where = ".".join(_keys(first["loc"], tree or {})) or "the file"
+    given, what = first["input"], first["msg"].removeprefix("Value error, ")
     shown = "" if first["type"] == "missing" or isinstance(given, dict) else f" (it is {given!r:.60})"
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}{shown}"
+    match first["type"]:
+        case "extra_forbidden":
+            meant = get_close_matches(str(first["loc"][-1]), sorted(names or ()), 1)
+            return f"{where}: there is no such setting{f'; did you mean {meant[0]}?' if meant else ''}"
+        case "union_tag_invalid":
+            given, allowed = first["ctx"]["tag"], first["ctx"]["expected_tags"]
+            return f"{where}.kind: it takes one of {allowed} (it is {given!r:.60})"
+        case "union_tag_not_found":
+            return f"{where}.kind: Field required"
+    return f"{where}: {what}{shown}"
+
+
+def _keys(loc: tuple[int | str, ...], tree: Any) -> tuple[str, ...]:
+    """Where an error is, as the file's reader sees it: pydantic puts a section's kind first, which is no key."""
+    found: list[str] = []
+    for part in loc:
+        if isinstance(tree, dict) and part == tree.get("kind"):
+            tree = {name: value for name, value in tree.items() if name != "kind"}
+            continue
+        found.append(str(part))
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    return tuple(found)
+
+
+def _names(annotation: Any) -> Iterator[str]:
+    """The names of all settings in a type."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        for name, field in annotation.model_fields.items():
+            yield name
+            yield from _names(field.annotation)
+    for inner in get_args(annotation):
+        yield from _names(inner)
 
 
 def read_secret(path: Path, setting: str) -> str:
@@ -111,7 +163,7 @@ def read_secret(path: Path, setting: str) -> str:
         raise Problem(f"{setting}: {path}: not UTF-8 text") from None
 
 
-def _override(tree: dict[str, Any], name: str, keys: list[str], text: str) -> None:
+def _override(tree: dict[str, Any], name: str, keys: tuple[str, ...], text: str) -> None:
     """Set one setting from the environment."""
     *sections, last = keys
     for section in sections:

@@ -23,9 +23,12 @@ def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
 BAD = [
     ('device = "wearable-1"', 'device = "No Level"', "device: "),
     ('device = "wearable-1"', "", "device: Field required"),
-    ("[publish]", "[publish]\nbeat = 3", "publish.beat: Extra inputs are not permitted"),
+    ("[publish]", "[publish]\nbeat = 3", "publish.beat: there is no such setting; did you mean beat_ms?"),
+    ("[publish]", "[publsh]", "publsh: there is no such setting; did you mean publish?"),
     ("beat_ms = 50", "beat_ms = 0", "publish.beat_ms: Input should be greater than or equal to 1 (it is 0)"),
+    ("beat_ms = 50", 'beat_ms = "50"', "publish.beat_ms: Input should be a valid integer (it is '50')"),
     ("epsilon_max = 4.0", "epsilon_max = nan", "trust.epsilon_max: "),
+    ("epsilon_max = 4.0", "epsilon_max = true", "trust.epsilon_max: Input should be a valid number"),
     (
         "epsilon_max = 4.0",
         "epsilon_max = -1.0",
@@ -33,10 +36,13 @@ BAD = [
     ),
     ("epsilon_max = 4.0", "epsilon_max = 4.0\nrho_min = 1.0", "trust.rho_min: "),
     ("ops_keys = [", 'ops_keys = ["short", ', "trust.ops_keys: a key is 32 bytes in base64"),
-    ("mqtt://", "http://", "broker address 'http://127.0.0.1:1' is none"),
-    ("q = 0.25", "q = 1.5", "streams.motion.source.simulate.q: Input should be less than 1 (it is 1.5)"),
-    ('kind = "simulate"', 'kind = "oracle"', "streams.motion.source: "),
-    ("[trust]", "[trust", "Expected ']'"),
+    ("mqtt://", "http://", "broker.urls: broker address 'http://127.0.0.1:1' is none; write mqtt://host"),
+    ('urls = ["mqtt:', 'tls = {ca = "/absent"}\nurls = ["mqtts:', "TLS: ca /absent: No such file"),
+    ('/password"', '/absent"', "broker.password_file: "),
+    ("q = 0.25", "q = 1.5", "streams.motion.source.q: Input should be less than 1 (it is 1.5)"),
+    ('kind = "simulate"', 'kind = "oracle"', "streams.motion.source.kind: it takes one of 'simulate', "),
+    ('kind = "simulate"', "", "streams.motion.source.kind: Field required"),
+    ("[trust]", "[trust", "not TOML: Expected ']'"),
     ("[streams.motion.source]", "[streams.Motion.source]", "streams.Motion"),
 ]
 
@@ -50,7 +56,16 @@ def test_a_wrong_setting_is_named_with_what_is_wrong(tmp_path: Path, good: str, 
     with pytest.raises(Problem) as caught:
         load(path, {})
     assert told in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_password_in_the_wrong_place_is_not_repeated(tmp_path: Path) -> None:
+    path = write_config(tmp_path)
+    path.write_text(path.read_text().replace("[broker]", '[broker]\npassword = "hunter2"'))
+    with pytest.raises(Problem, match="did you mean password_file") as caught:
+        load(path, {})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_or_not_text_is_a_problem(tmp_path: Path) -> None:
@@ -84,8 +99,10 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     assert config.publish.beat_ms == 700
     assert [endpoint.host for endpoint in config.broker.endpoints()] == ["a", "b"]
     assert config.log.level == "debug"
-    with pytest.raises(Problem, match=r"publish\.beat_ms"):
+    with pytest.raises(Problem, match=r"^HUSHMQ_AGENT__PUBLISH__BEAT_MS: publish\.beat_ms: .*'often'"):
         load(path, {"HUSHMQ_AGENT__PUBLISH__BEAT_MS": "often"})
+    with pytest.raises(Problem, match=r"^HUSHMQ_AGENT__OUTBOX__SIZE: outbox\.size: there is no such setting"):
+        load(path, {"HUSHMQ_AGENT__OUTBOX__SIZE": "1"})
     with pytest.raises(Problem, match="device is a setting, not a section"):
         load(path, {"HUSHMQ_AGENT__DEVICE__NAME": "x"})
 
@@ -98,7 +115,19 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
         ('kind = "file"', "file: Field required"),
         ('kind = "serial"\nport = "/dev/x"\nbaud = 1', "baud"),
         ('kind = "mqtt"\nurl = "mqtt://u:p@h"\ntopic = "t"', "credentials"),
-        ('kind = "mqtt"\nurl = "mqtt://h"\ntopic = ""', "topic"),
+        ('kind = "mqtt"\nurl = "mqtt://h"\ntopic = ""', "source.topic: "),
+        ('kind = "mqtt"\nurl = "mqtt://h"\ntopic = "a/#/b"', "source.topic: "),
+        ('kind = "mqtt"\nurl = "mqtt://h"\ntopic = "a/b+"', "source.topic: "),
+        ('kind = "mqtt"\nurl = "h"\ntopic = "t"', "streams.motion.source.url: broker address 'h' is none"),
+        (
+            'kind = "mqtt"\nurl = "mqtt://h"\ntopic = "t"\npassword_file = "/absent"',
+            "streams.motion.source.password_file: /absent: No such file",
+        ),
+        (
+            'kind = "file"\nfile = "/absent"\nreplay = true',
+            "streams.motion.source.file: /absent: No such file",
+        ),
+        ('kind = "file"\nfile = "/absent"\nrepeat = true', "source: repeat needs replay = true"),
         ('kind = "stdin"\nmax_age_ms = 0', "max_age_ms"),
         ('kind = "stdin"\n[streams.other.source]\nkind = "stdin"', "standard input has one reader"),
     ],
@@ -107,6 +136,21 @@ def test_a_wrong_source_is_named(tmp_path: Path, source: str, told: str) -> None
     with pytest.raises(Problem) as caught:
         load(write_config(tmp_path, source=source), {})
     assert told in str(caught.value)
+
+
+def test_a_serial_port_without_its_library_is_found_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.config.find_spec", lambda _name: None)
+    with pytest.raises(Problem, match=r"motion\.source\.kind: 'serial' needs pyserial: pip install"):
+        load(write_config(tmp_path, source='kind = "serial"\nport = "/dev/x"'), {})
+
+
+@pytest.mark.parametrize(
+    "topic", ["a", "a/b", "+", "#", "+/b", "a/+/c/#", "/a", "a/", "zigbee2mqtt/Front door"]
+)
+def test_every_topic_filter_is_taken(tmp_path: Path, topic: str) -> None:
+    load(write_config(tmp_path, source=f'kind = "mqtt"\nurl = "mqtt://h"\ntopic = "{topic}"'), {})
 
 
 def test_a_local_topic_has_its_own_credentials(tmp_path: Path) -> None:
