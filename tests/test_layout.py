@@ -54,6 +54,9 @@ LIGHT = [
     "pufferfish.draw",
     "pufferfish.laplace",
     "pufferfish.cgssy",
+    "pufferfish.contraction",
+    "pufferfish.emission",
+    "pufferfish.timeline_intervals",
 ]
 
 

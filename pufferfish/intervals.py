@@ -1,0 +1,231 @@
+"""Classes of k-state chains given entry by entry: every transition probability lies in an interval of its own.
+
+`Intervals` is a value: frozen, checked, of plain numbers, so that a device can check what it is told without numpy.
+Whatever is derived from one (powers, stationary laws, the time reversal) holds for every chain of the class, and is
+rounded outwards. A chain of the class has one transition matrix for all time; it need not be known which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Row = tuple[float, ...]
+Rows = tuple[Row, ...]
+
+SUM_TOLERANCE = 1e-9
+"""A row whose bounds miss a sum of one by no more is taken as rounded."""
+
+_UNIT = 2.0**-50
+"""More than a rounded operation can lose, relative to numbers of at most 1."""
+
+_ROUNDS = 60
+"""Rounds of refinement of the stationary law; each holds, and they move little after a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """low[x][u] ≤ P(x→u) ≤ high[x][u] for every pair of states."""
+
+    low: Rows
+    high: Rows
+
+    def __post_init__(self) -> None:
+        k = len(self.low)
+        if k < 2 or len(self.high) != k:
+            raise ValueError("low and high must be square matrices of the same size, for 2 states at least")
+        for x in range(k):
+            if len(self.low[x]) != k or len(self.high[x]) != k:
+                raise ValueError(f"row {x} must have {k} entries in low and in high")
+            for u in range(k):
+                if not 0.0 <= self.low[x][u] <= self.high[x][u] <= 1.0:
+                    raise ValueError(f"entry {x}, {u} must have 0 ≤ low ≤ high ≤ 1")
+            if math.fsum(self.low[x]) > 1 + SUM_TOLERANCE or math.fsum(self.high[x]) < 1 - SUM_TOLERANCE:
+                raise ValueError(f"row {x} leaves no probabilities that sum to 1")
+
+    @classmethod
+    def point(cls, transition: Sequence[Sequence[float]]) -> Intervals:
+        """The class of one chain."""
+        rows = tuple(tuple(map(float, row)) for row in transition)
+        return cls(rows, rows)
+
+    @property
+    def k(self) -> int:
+        """The number of states."""
+        return len(self.low)
+
+    def contains(self, other: Intervals) -> bool:
+        """Whether every chain of the other class is in this one."""
+        return self.k == other.k and all(
+            mine <= theirs
+            for less, more in ((self.low, other.low), (other.high, self.high))
+            for row, other_row in zip(less, more, strict=True)
+            for mine, theirs in zip(row, other_row, strict=True)
+        )
+
+    def intersect(self, other: Intervals) -> Intervals:
+        """The chains of both; ValueError where there is none."""
+        return self._combine(other, max, min)
+
+    def hull(self, other: Intervals) -> Intervals:
+        """The least such class with the chains of either."""
+        return self._combine(other, min, max)
+
+    def _combine(
+        self, other: Intervals, lows: Callable[[float, float], float], highs: Callable[[float, float], float]
+    ) -> Intervals:
+        if self.k != other.k:
+            raise ValueError(f"classes of {self.k} and of {other.k} states have nothing in common")
+        return Intervals(_entrywise(lows, self.low, other.low), _entrywise(highs, self.high, other.high))
+
+    def tightened(self) -> Intervals:
+        """The same chains, each bound as narrow as the rest of its row leaves it."""
+        low, high = [], []
+        for less, more in zip(self.low, self.high, strict=True):
+            lows, highs = math.fsum(less), math.fsum(more)
+            row = [max(a, 1 - (highs - b) - _UNIT) for a, b in zip(less, more, strict=True)]
+            low.append(tuple(row))
+            high.append(
+                tuple(
+                    max(min(b, 1 - (lows - a) + _UNIT), new)
+                    for a, b, new in zip(less, more, row, strict=True)
+                )
+            )
+        return Intervals(tuple(low), tuple(high))
+
+    def power(self, hops: int) -> Intervals:
+        """A class that holds P^hops for every chain P of this one."""
+        power = self.tightened()
+        for _ in range(hops - 1):
+            power = self._times(power)
+        return power
+
+    def _times(self, after: Intervals) -> Intervals:
+        """P·Q for every P of this class and every Q of the other."""
+        bounds = []
+        for values, sign in ((after.low, -1), (after.high, 1)):
+            columns = []
+            for u in range(self.k):
+                column = [row[u] for row in values]
+                order = sorted(range(self.k), key=column.__getitem__, reverse=sign > 0)
+                columns.append([self._mean(x, column, order) + sign * self.k * _UNIT for x in range(self.k)])
+            bounds.append(
+                tuple(tuple(min(max(column[x], 0.0), 1.0) for column in columns) for x in range(self.k))
+            )
+        return Intervals(bounds[0], bounds[1]).tightened()
+
+    def _mean(self, x: int, values: Sequence[float], order: Sequence[int]) -> float:
+        """The mean of the values under the row of x that prefers states in this order."""
+        return _mean(self.low[x], self.high[x], values, order)
+
+    def stationary(self) -> tuple[Row, Row]:
+        """Bounds on the stationary law of every chain of the class.
+
+        What leaves v must come back: π(v)·(1 − P(v,v)) = Σ_{u≠v} π(u)·P(u,v). So with X the mean of P(u,v) over the
+        other states, weighed by π, π(v) = X/(X + 1 − P(v,v)). Bounds on π bound the weights, and so each other.
+        """
+        k = self.k
+        low, high = [0.0] * k, [1.0] * k
+        for _ in range(_ROUNDS):
+            before = low + high
+            for v in range(k):
+                others = [u for u in range(k) if u != v]
+                least = [low[u] / (1 - low[v]) if low[v] < 1 else 0.0 for u in others]
+                most = [min(1.0, high[u] / (1 - high[v])) if high[v] < 1 else 1.0 for u in others]
+                for values, sign in ((self.low, -1), (self.high, 1)):
+                    into = [values[u][v] for u in others]
+                    order = sorted(range(k - 1), key=into.__getitem__, reverse=sign > 0)
+                    mean = max(_mean(least, most, into, order) + sign * k * _UNIT, 0.0)
+                    away = 1 - values[v][v]
+                    share = mean / (mean + away) if mean + away > 0 else float(sign > 0)
+                    if sign < 0:
+                        low[v] = max(low[v], share - _UNIT)
+                    else:
+                        high[v] = max(min(high[v], share + _UNIT), low[v])
+            if max(abs(a - b) for a, b in zip(before, low + high, strict=True)) <= _UNIT:
+                break
+        return tuple(low), tuple(high)
+
+    def reversal(self) -> Intervals:
+        """A class that holds the time reversal of every chain of this one.
+
+        P*(x,u) = F(u,x)/Σ_w F(w,x) with the flow F(u,x) = π(u)·P(u,x), whose sum over u is π(x) too; P*(x,x) = P(x,x).
+        """
+        k = self.k
+        rare, often = self.stationary()
+        low, high = [], []
+        for x in range(k):
+            least = [rare[u] * self.low[u][x] for u in range(k)]
+            most = [often[u] * self.high[u][x] for u in range(k)]
+            down, up = [], []
+            for u in range(k):
+                if u == x:
+                    down.append(self.low[x][x])
+                    up.append(self.high[x][x])
+                    continue
+                down.append(max(_share(least, most, u, 0.0), _ratio(least[u], often[x], 0.0)) - _UNIT)
+                up.append(min(_share(most, least, u, 1.0), _ratio(most[u], rare[x], 1.0)) + _UNIT)
+            low.append(tuple(max(value, 0.0) for value in down))
+            high.append(tuple(max(min(value, 1.0), less) for value, less in zip(up, low[-1], strict=True)))
+        return Intervals(tuple(low), tuple(high)).tightened()
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """Θ for k states: stationary chains whose transitions lie in `forward`, and their time reversals' in `backward`."""
+
+    forward: Intervals
+    backward: Intervals
+
+    @classmethod
+    def of(cls, forward: Intervals, backward: Intervals | None = None) -> Class:
+        """The chains of `forward` whose reversals are in `backward`, if given; either implies bounds on the other."""
+        implied = forward.reversal()
+        return cls(forward, implied if backward is None else implied.intersect(backward))
+
+    @property
+    def k(self) -> int:
+        """The number of states."""
+        return self.forward.k
+
+    def contains(self, other: Class) -> bool:
+        """Whether both directions of the other lie within this."""
+        return self.forward.contains(other.forward) and self.backward.contains(other.backward)
+
+    def hull(self, other: Class) -> Class:
+        """The least such class with the chains of either."""
+        return Class(self.forward.hull(other.forward), self.backward.hull(other.backward))
+
+    def intersect(self, other: Class) -> Class:
+        """The chains of both; ValueError where the bounds leave none."""
+        return Class(self.forward.intersect(other.forward), self.backward.intersect(other.backward))
+
+
+def _entrywise(function: Callable[[float, float], float], one: Rows, other: Rows) -> Rows:
+    return tuple(tuple(map(function, a, b)) for a, b in zip(one, other, strict=True))
+
+
+def _mean(
+    low: Sequence[float], high: Sequence[float], values: Sequence[float], order: Sequence[int]
+) -> float:
+    """Σ w·values for weights between low and high that sum to one, as much as possible on the first in the order."""
+    left = 1 - math.fsum(low)
+    terms = [weight * value for weight, value in zip(low, values, strict=True)]
+    for u in order:
+        if left <= 0:
+            break
+        more = min(high[u] - low[u], left)
+        terms.append(more * values[u])
+        left -= more
+    return math.fsum(terms)
+
+
+def _share(mine: Sequence[float], theirs: Sequence[float], u: int, unknown: float) -> float:
+    """mine[u] over itself and what the others take of theirs; `unknown` where both are 0."""
+    rest = math.fsum(theirs[:u]) + math.fsum(theirs[u + 1 :])
+    return _ratio(mine[u], mine[u] + rest, unknown)
+
+
+def _ratio(part: float, whole: float, unknown: float) -> float:
+    return part / whole if whole > 0 else unknown
