@@ -1,0 +1,47 @@
+"""The forward–backward attacker: the likelier state at every tick given all outputs (CGSSY's correlation-aware one).
+
+Given what it knows, no attacker is right more often at a single tick. It may also be told true states.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.attackers.hidden import Floats, Hidden, States
+
+UNKNOWN = -1
+
+
+def posteriors(hidden: Hidden, outputs: States, known: NDArray[np.int8] | None = None) -> Floats:
+    """P(X_t = 1 | all outputs of the stream, known states), one row per stream.
+
+    `known` has the shape of `outputs`, with the true state where the attacker is told it and −1 elsewhere.
+    """
+    evidence = hidden.emission.T[outputs.T]  # tick, stream, state
+    if known is not None:
+        told = known.T
+        for state in (0, 1):
+            evidence[told == state, 1 - state] = 0.0
+    ticks, step = len(evidence), hidden.step
+    before = np.empty_like(evidence)
+    belief = np.broadcast_to(hidden.stationary, evidence.shape[1:])
+    for tick in range(ticks):
+        # Only the ratio of the two states matters, so each tick is scaled to sum to one.
+        belief = belief * evidence[tick]
+        belief = belief / belief.sum(axis=1, keepdims=True)
+        before[tick] = belief
+        belief = belief @ step
+    found = np.empty(outputs.T.shape)
+    after = np.ones(evidence.shape[1:])
+    for tick in range(ticks - 1, -1, -1):
+        both = before[tick] * after
+        found[tick] = both[:, 1] / both.sum(axis=1)
+        after = (after * evidence[tick]) @ step.T
+        after /= after.sum(axis=1, keepdims=True)
+    return np.ascontiguousarray(found.T)
+
+
+def guess(hidden: Hidden, outputs: States, known: NDArray[np.int8] | None = None) -> States:
+    """The likelier state at every tick."""
+    return (posteriors(hidden, outputs, known) > 0.5).astype(np.uint8)

@@ -1,0 +1,15 @@
+"""The single-bit attacker: knows nothing of the chain and takes every output for the state (CGSSY section 4.1)."""
+
+from __future__ import annotations
+
+from evaluation.attackers.hidden import Hidden, States
+
+
+def guess(outputs: States) -> States:
+    """The output itself, the likelier cause as long as ρ0 + ρ1 < 1."""
+    return outputs
+
+
+def success(hidden: Hidden) -> float:
+    """How often it is right: π0·(1−ρ0) + π1·(1−ρ1)."""
+    return float(hidden.stationary @ hidden.emission.diagonal())
