@@ -20,7 +20,7 @@ from agent.config import Config
 from agent.outbox import DiskFullError, Made, Outbox
 from agent.publish import Publisher
 from agent.report import Report, StreamReport
-from agent.resample import Value
+from agent.resample import HELD, Value
 from agent.serve import Server
 from agent.settings import Settings, Trust
 from agent.source import OfferedSource, Source, open_source
@@ -133,7 +133,12 @@ class Agent:
         self._posted.put(self._on_reload)
 
     def offer(self, value: Value, stream: str | None = None) -> None:
-        """A value, now, for a stream whose source is `offer`; it need not be named when there is one only."""
+        """A value, now, for a stream whose source is `offer`; it need not be named when there is one only.
+
+        Any thread may call it. Before a policy names the stream, values are let go.
+        """
+        if not isinstance(value, float | int | str):
+            raise TypeError(f"a value is a number, a text or a truth value, not {type(value).__name__}")
         names = [name for name, section in self._config.streams.items() if section.source.kind == "offer"]
         if stream is None and len(names) == 1:
             stream = names[0]
@@ -151,19 +156,24 @@ class Agent:
         return self._server.port
 
     def _loop(self) -> None:
-        beat = self._config.publish.beat_ms / 1000
-        longest = self._systemd.watchdog_s / 4 or beat
-        due = time.monotonic() + beat
+        longest = self._systemd.watchdog_s / 4 or self._beat_s
+        due = time.monotonic() + self._beat_s
         while not self._stopping:
             self._handle_posted(min(due - time.monotonic(), longest))
             now = time.monotonic()
             if now >= due:
-                due = max(due + beat, now)
+                due = max(due + self._beat_s, now)
                 self._beat()
             self._send(now)
             self._say(now)
-            moving = now - self._committed_at <= MISSED_BEATS * beat + longest
+            moving = now - self._committed_at <= MISSED_BEATS * self._beat_s + longest
             self._systemd.feed(healthy=moving and self._connection.alive)
+
+    @property
+    def _beat_s(self) -> float:
+        """The beat, or a shorter one where more ticks than a source holds values for would fall into it."""
+        periods = [stream.policy.period_ms for stream in self._streams.values()]
+        return min([self._config.publish.beat_ms, *(HELD // 2 * period for period in periods)]) / 1000
 
     def _handle_posted(self, wait_s: float) -> None:
         """Handle what was posted, waiting so long for something."""
@@ -312,7 +322,7 @@ class Agent:
                     name=f"{self._config.device}-{name}",
                     clock=self._clock,
                     period_ms=policies[name].period_ms,
-                    log=self._log,
+                    log=self._log.bind(stream=name),
                 )
                 self._start_stream(name, source, policies[name])
             if name in self._streams:
@@ -381,6 +391,7 @@ class Agent:
                     buffered=each.buffered,
                     dropped=each.dropped,
                     watermark=self._watermark(name) if name in self._outbox.books else None,
+                    source_trouble=self._streams[name].source.trouble if name in self._streams else None,
                     values_refused=self._streams[name].values_refused if name in self._streams else 0,
                     clock_set=self._clock_set[name],
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from math import inf, isfinite
+from math import inf
 from typing import Protocol
 
 from agent.resample import Value
@@ -40,7 +40,7 @@ class BinsDiscretiser:
         for value in values:
             if value is None:
                 state = None
-            elif isinstance(value, str) or not isfinite(value):
+            elif isinstance(value, str) or not -inf < value < inf:
                 self.refused += 1
                 state = None
             elif state is None or value >= up[state] or value < down[state]:

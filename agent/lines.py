@@ -24,9 +24,11 @@ class LineSource(ABC):
 
     def __init__(self, reader: Reader, resampler: Resampler, log: Any) -> None:
         self.unreadable = 0
+        self.trouble: str | None = None
         self._reader, self._resampler, self._log = reader, resampler, log
         self._rest = b""
         self._skipping = False
+        self._failures = 0
         self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
         self._thread.start()
@@ -45,18 +47,27 @@ class LineSource(ABC):
         """Open, read until the other end is gone or `stop`; whether to try again."""
 
     def _run(self) -> None:
-        failures = 0
         while not self._stopped(0):
             try:
                 if not self._read_once():
                     return
-                failures = 0
             except Exception as error:  # noqa: BLE001  # a device unplugged raises anything; its text may hold data
-                self._log.warning("source failed", source=type(self).__name__, error=type(error).__name__)
-            self._rest = b""
-            failures += 1
-            if self._stopped(back_off(failures)):
+                self._fails(_in_words(error))
+            self._rest, self._skipping = b"", False
+            self._failures += 1
+            if self._stopped(back_off(self._failures)):
                 return
+
+    def _fails(self, why: str) -> None:
+        """Say what is wrong, once as long as it stays the same."""
+        if why != self.trouble:
+            self._log.warning("source failed", source=type(self).__name__, error=why)
+        self.trouble = why
+
+    def _works(self) -> None:
+        if self.trouble is not None:
+            self._log.info("source works again", source=type(self).__name__)
+        self.trouble = None
 
     def _stopped(self, wait_s: float) -> bool:
         return bool(select.select([self._wake_read], [], [], wait_s)[0])
@@ -67,6 +78,7 @@ class LineSource(ABC):
 
     def _feed(self, chunk: bytes) -> None:
         """Offer the values of the lines that are now complete. A line too long is one unreadable value."""
+        self._failures = 0
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             if not self._skipping:
@@ -96,7 +108,7 @@ class StandardInput(LineSource):
             chunk = os.read(0, LONGEST)
             if not chunk:
                 self._feed(b"\n")
-                self._log.warning("source ended", source="stdin")
+                self._fails("standard input has ended")
                 return False
             self._feed(chunk)
         return False
@@ -111,7 +123,7 @@ class SerialPort(LineSource):
 
     def _read_once(self) -> bool:
         with self._open() as port:
-            self._log.info("source opened", source="serial")
+            self._works()
             while self._readable(port.fileno()):
                 chunk = port.read(max(1, port.in_waiting))
                 self._feed(chunk)
@@ -127,7 +139,7 @@ def _serial_opener(port: str, baud: int) -> Callable[[], Any]:
 
 
 class FollowedFile(LineSource):
-    """Lines appended to a file from now on; a file that is replaced or cut short is read from its beginning."""
+    """Lines appended to a file from now on; a file that is new, replaced or cut short is read from its beginning."""
 
     def __init__(self, path: Path, reader: Reader, resampler: Resampler, log: Any) -> None:
         self._path = path
@@ -135,24 +147,41 @@ class FollowedFile(LineSource):
         super().__init__(reader, resampler, log)
 
     def _read_once(self) -> bool:
-        with self._path.open("rb") as file:
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            self._at_end = False  # whatever it holds when it comes is new
+            raise
+        with file:
             if self._at_end:
                 file.seek(0, os.SEEK_END)
             self._at_end = False
+            self._works()
             while not self._stopped(LOOK_S):
+                replaced = self._replaced(file.fileno(), file.tell())
+                # Looked at first and read afterwards: what its writer said before the change is not lost.
                 while chunk := file.read(LONGEST):
                     self._feed(chunk)
-                if self._replaced(file.fileno(), file.tell()):
+                if replaced:
                     return True
         return False
 
     def _replaced(self, handle: int, position: int) -> bool:
-        ours, there = os.fstat(handle), self._path.stat()
+        """Whether another file has taken the place of ours, or ours was cut; while there is none, ours counts."""
+        try:
+            there = self._path.stat()
+        except FileNotFoundError as error:
+            self._fails(_in_words(error))
+            return False
+        self._works()
+        ours = os.fstat(handle)
         return (ours.st_ino, ours.st_dev) != (there.st_ino, there.st_dev) or there.st_size < position
 
 
 class ReplayedFile:
     """A recording: one line for each tick, from the first line on; after the last one there are gaps."""
+
+    trouble: str | None = None
 
     def __init__(self, path: Path, reader: Reader, *, repeat: bool) -> None:
         self.unreadable = 0
@@ -170,6 +199,8 @@ class ReplayedFile:
         if not line and self._repeat:
             self._file.seek(0)
             line = self._file.readline()
+        if not line:
+            self.trouble = "the recording has ended"
         try:
             return self._reader.read(line.rstrip(b"\n")) if line.strip() else None
         except Unreadable:
@@ -178,3 +209,10 @@ class ReplayedFile:
 
     def stop(self) -> None:
         self._file.close()
+
+
+def _in_words(error: Exception) -> str:
+    """The system's own words, which hold no data; otherwise the kind of error only."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return type(error).__name__

@@ -19,6 +19,7 @@ class StreamReport:
     buffered: int
     dropped: int
     watermark: int | None
+    source_trouble: str | None
     values_refused: int
     clock_set: int
 

@@ -9,13 +9,16 @@ from agent.tick import Clock, tick_at
 
 Value = float | int | str | bool
 NS = 1_000_000
+HELD = 1 << 16
+"""The most values held, one per tick."""
 
 
 class Resampler:
     """Takes values as they come, from any thread; gives one per tick.
 
     The value of a tick is the last one that came before the tick's end, unless it is then older than the
-    maximum age. At most one value per tick is held, whatever the rate of the source.
+    maximum age. At most one value per tick is held, whatever the rate of the source. Ticks follow the wall clock,
+    age the one that nobody sets.
     """
 
     def __init__(self, clock: Clock, period_ms: int, max_age_ms: int) -> None:
@@ -23,15 +26,15 @@ class Resampler:
         self._period_ms = period_ms
         self._max_age_ns = max_age_ms * NS
         self._lock = threading.Lock()
-        self._arrived: deque[tuple[int, int, Value]] = deque(maxlen=1 << 16)
+        self._arrived: deque[tuple[int, int, Value]] = deque(maxlen=HELD)
         self._held: tuple[int, int, Value] | None = None
 
     def offer(self, value: Value) -> None:
         """A value, now."""
         with self._lock:
-            now = self._clock.wall()
-            tick = tick_at(now, self._period_ms)
-            if self._arrived and self._arrived[-1][0] == tick:
+            tick, now = tick_at(self._clock.wall(), self._period_ms), self._clock.steady()
+            # A later value takes the place of an earlier one of its tick, and of those of a clock since set back.
+            while self._arrived and self._arrived[-1][0] >= tick:
                 self._arrived.pop()
             self._arrived.append((tick, now, value))
 
@@ -40,11 +43,12 @@ class Resampler:
         period_ns = self._period_ms * NS
         values: list[Value | None] = []
         with self._lock:
+            set_by = self._clock.wall() - self._clock.steady()
             arrived, held = self._arrived, self._held
             for tick in range(first, last + 1):
                 while arrived and arrived[0][0] <= tick:
                     held = arrived.popleft()
-                fresh = held is not None and (tick + 1) * period_ns - held[1] <= self._max_age_ns
+                fresh = held is not None and (tick + 1) * period_ns - set_by - held[1] <= self._max_age_ns
                 values.append(held[2] if held is not None and fresh else None)
             self._held = held
         return values

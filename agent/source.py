@@ -22,6 +22,10 @@ class Source(Protocol):
     unreadable: int
     """Values so far that could not be read at all."""
 
+    @property
+    def trouble(self) -> str | None:
+        """Why no values come at present, without any of them; None while all is well."""
+
     def take(self, first: int, last: int) -> list[Value | None]:
         """The values of the ticks first … last, each asked for once, in order."""
 
@@ -33,6 +37,7 @@ class SimulatedSource:
     """The two numbers of a simulated chain."""
 
     unreadable = 0
+    trouble: str | None = None
 
     def __init__(self, section: Simulate) -> None:
         self._section = section
@@ -42,21 +47,21 @@ class SimulatedSource:
     def take(self, first: int, last: int) -> list[Value | None]:
         if last < first:
             return []
+        self._chain = self._chain or self._begin(first)
         if self._chain is None:
-            self._chain = self._begin(first)
+            return [None] * (last - first + 1)
         start = max(first, self._chain.start_tick)
         values: list[Value | None] = [None] * (min(start, last + 1) - first)
         if start <= last:
             values += [self._values[state] for state in self._chain.states(start, last - start + 1)]
         return values
 
-    def _begin(self, first: int) -> SimulatedChain:
+    def _begin(self, first: int) -> SimulatedChain | None:
         section = self._section
         start = first if section.start_tick is None else section.start_tick
         if first - start > FURTHEST:
-            raise Problem(
-                f"source.start_tick: {start} is {first - start} ticks ago, at most {FURTHEST} are simulated"
-            )
+            self.trouble = f"start_tick is {first - start} ticks ago, at most {FURTHEST} are simulated"
+            return None
         return SimulatedChain(section.q, section.r, section.seed, start)
 
     def stop(self) -> None:
@@ -67,6 +72,7 @@ class OfferedSource:
     """Values from the program that embeds the agent."""
 
     unreadable = 0
+    trouble: str | None = None
 
     def __init__(self, resampler: Resampler) -> None:
         self.offer, self.take = resampler.offer, resampler.take
@@ -75,8 +81,31 @@ class OfferedSource:
         """Nothing runs."""
 
 
+class NoSource:
+    """What a stream has whose source cannot be opened: gaps only, until the agent is started or reloaded."""
+
+    unreadable = 0
+
+    def __init__(self, trouble: str) -> None:
+        self.trouble: str | None = trouble
+
+    def take(self, first: int, last: int) -> list[Value | None]:
+        return [None] * (last - first + 1)
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
 def open_source(section: AnySource, *, name: str, clock: Clock, period_ms: int, log: Any) -> Source:
-    """Start the source that a stream's configuration asks for; Problem where it cannot work at all."""
+    """Start the source that a stream's configuration asks for; NoSource where it cannot work at all."""
+    try:
+        return _open(section, name=name, clock=clock, period_ms=period_ms, log=log)
+    except Problem as problem:
+        log.warning("source failed", error=str(problem))
+        return NoSource(str(problem))
+
+
+def _open(section: AnySource, *, name: str, clock: Clock, period_ms: int, log: Any) -> Source:
     if isinstance(section, Simulate):
         return SimulatedSource(section)
     if isinstance(section, File) and section.replay:

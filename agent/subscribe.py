@@ -9,6 +9,9 @@ from agent.resample import Resampler, Value
 from broker.connection import Connection
 from broker.endpoint import Endpoint
 
+GOODBYE_S = 0.3
+"""How long the end waits for a local broker that may be gone: nothing of ours is on its way to it."""
+
 
 class SubscribedTopic:
     """Values of one topic (wildcards allowed). A retained message is old: it counts only where that is wanted."""
@@ -47,8 +50,12 @@ class SubscribedTopic:
             if value is not None:
                 self._resampler.offer(value)
 
+    @property
+    def trouble(self) -> str | None:
+        return None if self._connection.connected else self._connection.last_error or "not connected yet"
+
     def take(self, first: int, last: int) -> list[Value | None]:
         return self._resampler.take(first, last)
 
     def stop(self) -> None:
-        self._connection.stop()
+        self._connection.stop(GOODBYE_S)

@@ -17,6 +17,7 @@ CASES: list[tuple[Any, list[Any], list[int | None], int]] = [
     (Threshold(at=0.5), [True, False], [1, 0], 0),
     (Threshold(at=0.0), [float("nan"), float("inf"), "1", 1], [None, None, None, 1], 3),
     (Threshold(at=0.0, hysteresis=9.0), [1, "x", -1], [1, None, 0], 1),
+    (Threshold(at=0.0, hysteresis=1.0), [10**400, 1, -(10**400)], [1, 1, 0], 0),
     (Bins(edges=(10.0,), hysteresis=2.0), [9, 11, 12, 9, 7], [0, 0, 1, 1, 0], 0),
     (Labels(), ["low", "high", "middle", 3, None], [0, 1, None, None, None], 2),
     (Labels(aliases={"true": "high", "false": "low", "7": "high"}), [True, False, 7], [1, 0, 1], 0),

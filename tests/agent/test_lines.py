@@ -56,15 +56,37 @@ def test_a_followed_file_gives_what_is_appended_from_now_on(tmp_path: Path) -> N
         source.stop()
 
 
-def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+def test_nothing_is_lost_when_a_file_is_rotated(tmp_path: Path) -> None:
+    """Its writer goes on in the old file, moved away, until it opens the new one: both are read, in that order."""
     path, kept = tmp_path / "values", Kept()
-    source = FollowedFile(path, Reader("label"), kept, LOG)
+    with path.open("a") as old:
+        source = FollowedFile(path, Reader(), kept, LOG)
+        try:
+            wait_until(lambda: not source._at_end)
+            path.rename(tmp_path / "values.1")
+            wait_until(lambda: source.trouble == "no such file or directory")
+            old.write("1\n")
+            old.flush()
+            wait_until(lambda: kept.values == [1.0])
+            old.write("2\n")
+            old.flush()
+            path.write_text("3\n")
+            wait_until(lambda: kept.values == [1.0, 2.0, 3.0])
+            assert source.trouble is None
+        finally:
+            source.stop()
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for_and_read_from_its_beginning(tmp_path: Path) -> None:
+    """It is said once that it is missing, however often it is looked for."""
+    path, kept, log = tmp_path / "values", Kept(), io.StringIO()
+    source = FollowedFile(path, Reader("label"), kept, logger("debug", "json", log))
     try:
-        path.write_text("")
-        wait_until(lambda: not source._at_end)
-        with path.open("a") as file:
-            file.write("open\n")
+        wait_until(lambda: source._failures >= 2)
+        path.write_text("open\n")
         wait_until(lambda: kept.values == ["open"])
+        assert log.getvalue().count("no such file or directory") == 1
+        assert log.getvalue().count("source works again") == 1
     finally:
         source.stop()
 
@@ -110,6 +132,7 @@ def test_a_serial_port_is_read_and_opened_again_when_it_went_away(tmp_path: Path
         os.close(ours)
         ours = plug()
         says(ours, b'{"t":2}\r\n', [2])
+        assert source._failures == 0  # what has worked is tried again soon, however often it went away before
     finally:
         source.stop()
         os.close(ours)

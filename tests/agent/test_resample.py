@@ -50,3 +50,33 @@ def test_a_fast_source_holds_one_value_per_tick() -> None:
         resampler.offer(number)
         hands.wall_ns += 10_000
     assert len(resampler._arrived) == 1
+
+
+def test_a_clock_set_back_makes_no_old_value_young() -> None:
+    """Set back an hour and lived through again: the value from before is an hour old, whatever the clock shows."""
+    hands, resampler = started(max_age_ms=250)
+    hands.run(3_600_000)
+    resampler.offer(1.0)
+    hands.wall_ns -= 3_600_000_000_000
+    hands.run(3_600_100)
+    assert resampler.take(36_000, 36_000) == [None]
+
+
+def test_a_clock_set_forward_makes_no_young_value_old() -> None:
+    hands, resampler = started(max_age_ms=250)
+    resampler.offer(1.0)
+    hands.wall_ns += 3_600_000_000_000
+    hands.run(100)
+    assert resampler.take(36_000, 36_000) == [1.0]
+
+
+def test_after_a_clock_was_set_back_newer_values_count() -> None:
+    """Values stamped with ticks that are still to come do not stand before those that came later."""
+    hands, resampler = started(max_age_ms=250)
+    hands.run(1_000)
+    resampler.offer(1.0)
+    hands.wall_ns -= 500_000_000
+    resampler.offer(2.0)
+    hands.run(500)
+    assert resampler.take(5, 5) == [2.0]
+    assert len(resampler._arrived) == 0

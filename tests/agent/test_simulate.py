@@ -10,7 +10,6 @@ import pytest
 from agent.config import Simulate
 from agent.simulate import SimulatedChain
 from agent.source import SimulatedSource
-from broker.problem import Problem
 
 
 def test_the_state_at_a_tick_does_not_depend_on_what_was_asked_before() -> None:
@@ -61,8 +60,3 @@ def test_as_a_source_it_gives_its_two_numbers_from_its_start_on() -> None:
     assert source.take(98, 102) + source.take(103, 105) == [None, None, *numbers]
     anywhere = SimulatedSource(section())
     assert anywhere.take(10**12, 10**12 + 5) == numbers
-
-
-def test_a_start_too_long_ago_is_told_and_not_walked() -> None:
-    with pytest.raises(Problem, match=r"source\.start_tick: 0 is 1000000000000 ticks ago"):
-        SimulatedSource(section(start_tick=0)).take(10**12, 10**12)
