@@ -1,13 +1,15 @@
 """A certificate authority of one's own, for a site that has none: a folder with a key, and what it has signed.
 
 The authority signs one certificate for the broker and one for each identity, and a list of the revoked ones.
-Keys are P-256, because every TLS library of the last decade speaks it. Nothing here renews by itself: `expires`
-says when to.
+Keys are P-256, because every TLS library of the last decade speaks it. An identity's subject has its name and a random
+mark: a broker that knows no list of revoked certificates (NATS) lets in by the whole subject, so that the certificate
+of a stolen device stays worthless when a new device gets its name.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import secrets
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,8 +35,27 @@ SKEW = timedelta(hours=1)
 """A device's clock may lag this much behind without finding a certificate not yet valid."""
 
 
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+RENEW_DAYS = 30
+"""A certificate that ends within so many days is due."""
+
+
+def _name(common: str, mark: str | None = None) -> x509.Name:
+    unit = [] if mark is None else [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, mark)]
+    return x509.Name([*unit, x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def subject(certificate: Path) -> str:
+    """The whole subject of a certificate as text, its name first: `CN=wearable-1,OU=8c01…`."""
+    return _read(certificate).subject.rfc4514_string()
+
+
+def _read(certificate: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(certificate.read_bytes())
+    except OSError as error:
+        raise Problem(f"certificate {certificate}: {error.strerror}") from None
+    except ValueError:
+        raise Problem(f"certificate {certificate} is damaged") from None
 
 
 def _alternative(host: str) -> x509.GeneralName:
@@ -124,16 +145,18 @@ class Authority:
         It serves as a client's too: the nodes of a cluster prove themselves to each other with it.
         """
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        self._issue(self.server, hosts[0], [_alternative(host) for host in hosts], usages, days)
+        name = _name(hosts[0][:64])  # the longest that a common name may be; clients read the alternatives
+        self._issue(self.server, name, [_alternative(host) for host in hosts], usages, days)
 
     def issue_client(self, name: str, *, days: float = CERTIFICATE_DAYS) -> None:
         """Sign a certificate for an identity; its name is the common name."""
-        self._issue(self.files(name), name, [], [ExtendedKeyUsageOID.CLIENT_AUTH], days)
+        marked = _name(name, secrets.token_hex(8))
+        self._issue(self.files(name), marked, [], [ExtendedKeyUsageOID.CLIENT_AUTH], days)
 
     def _issue(
         self,
         files: tuple[Path, Path],
-        name: str,
+        name: x509.Name,
         alternatives: list[x509.GeneralName],
         usages: list[x509.ObjectIdentifier],
         days: float,
@@ -142,7 +165,7 @@ class Authority:
         now = datetime.now(UTC)
         builder = (
             x509.CertificateBuilder()
-            .subject_name(_name(name))
+            .subject_name(name)
             .issuer_name(self._certificate.subject)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
@@ -162,24 +185,25 @@ class Authority:
         write_private(files[1], _key_pem(key))
         files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
 
-    def expires(self, name: str) -> datetime:
-        """When the certificate of a name ends."""
-        return self._read(name).not_valid_after_utc
+    def expires(self, name: str | None = None) -> datetime:
+        """When the certificate of a name ends; without a name, the broker's."""
+        return _read((self.server if name is None else self.files(name))[0]).not_valid_after_utc
+
+    def serves(self, hosts: Sequence[str]) -> bool:
+        """Whether the broker's certificate is there, names all these hosts, and is not due to be renewed."""
+        if not self.server[0].exists():
+            return False
+        certificate = _read(self.server[0])
+        named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        missing = {_alternative(host) for host in hosts} - set(named)
+        return not missing and not due(certificate.not_valid_after_utc)
 
     def revoke(self, name: str) -> None:
         """Put the certificate of a name on the list of revoked ones, and forget its files."""
-        serial = self._read(name).serial_number
+        serial = _read(self.files(name)[0]).serial_number
         self._write_revoked([*self._revoked_serials(), serial])
         for file in self.files(name):
             file.unlink(missing_ok=True)
-
-    def _read(self, name: str) -> x509.Certificate:
-        try:
-            return x509.load_pem_x509_certificate(self.files(name)[0].read_bytes())
-        except OSError as error:
-            raise Problem(f"certificate of {name}: {error.filename}: {error.strerror}") from None
-        except ValueError:
-            raise Problem(f"certificate of {name}: {self.files(name)[0]} is damaged") from None
 
     def _revoked_serials(self) -> list[int]:
         revoked = x509.load_pem_x509_crl(self.revoked.read_bytes())
@@ -198,6 +222,11 @@ class Authority:
                 x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
             )
         self.revoked.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
+
+
+def due(end: datetime) -> bool:
+    """Whether it is time to renew a certificate that ends then."""
+    return end - datetime.now(UTC) < timedelta(days=RENEW_DAYS)
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:

@@ -9,7 +9,7 @@ import ipaddress
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -37,34 +37,52 @@ class _Section(BaseModel):
 class OwnFiles(_Section):
     """A certificate from elsewhere: the broker's, its key, and the authority that clients are to trust."""
 
-    certificate: Annotated[Path, Field(strict=False)]
-    key: Annotated[Path, Field(strict=False)]
-    ca: Annotated[Path, Field(strict=False)]
+    certificate: Annotated[Path, Field(strict=False)] = Field(description="The broker's certificate, PEM.")
+    key: Annotated[Path, Field(strict=False)] = Field(description="Its key, PEM.")
+    ca: Annotated[Path, Field(strict=False)] = Field(
+        description="The authority that clients are to trust, PEM."
+    )
 
 
 class Node(_Section):
-    """One node of a NATS cluster."""
+    """One node of a NATS cluster, which has three of them or five; written `[[nodes]]`, once for each."""
 
-    name: Level
-    host: Host
-    port: Port = 8883
-    cluster_port: Port = 6222
+    name: Level = Field(description="The node's name, unlike the others'.")
+    host: Host = Field(description="The name or address by which clients and the other nodes reach it.")
+    port: Port = Field(default=8883, description="Where it listens to clients.")
+    cluster_port: Port = Field(default=6222, description="Where it listens to the other nodes.")
+
+
+def _names(what: str) -> Any:
+    return Field(strict=False, description=f"Names of {what}, each with a secret of its own.")
 
 
 class Description(_Section):
-    """What `site.toml` says."""
+    """Who may connect, and where. Whoever is in no list is not let in."""
 
-    cohort: Level
-    hosts: Annotated[tuple[Host, ...], Field(min_length=1, strict=False)]
-    """Names and addresses by which the broker is reached, the one to tell devices first."""
-    listen: Host = "0.0.0.0"  # noqa: S104  # a broker is there to be reached
-    port: Port = 8883
-    tls: Literal["own-authority", "none"] | OwnFiles = "own-authority"
-    identify: Literal["password", "certificate"] = "password"
-    ops: Annotated[tuple[Level, ...], Field(strict=False)] = ("ops",)
-    calibrators: Annotated[tuple[Level, ...], Field(strict=False)] = ("calibrator",)
-    subscribers: Annotated[tuple[Level, ...], Field(strict=False)] = ("subscriber",)
-    devices: Annotated[tuple[Level, ...], Field(strict=False)] = ()
+    cohort: Level = Field(description="The cohort whose topics this broker carries.")
+    hosts: Annotated[tuple[Host, ...], Field(min_length=1, strict=False)] = Field(
+        description="Names and addresses by which the broker is reached, the one to tell devices first."
+    )
+    listen: Host = Field(default="0.0.0.0", description="The address it listens on.")  # noqa: S104  # it is there to be reached
+    port: Port = Field(default=8883, description="The port it listens on.")
+    tls: Literal["own-authority", "none"] | OwnFiles = Field(
+        default="own-authority",
+        description="Certificates from the site's own authority, or files from elsewhere; `none` on loopback only.",
+    )
+    identify: Literal["password", "certificate"] = Field(
+        default="password", description="How everyone proves who they are; `certificate` is mutual TLS."
+    )
+    queue_mb: Annotated[int, Field(ge=16, le=2**30)] | None = Field(
+        default=None,
+        description="Megabytes that may wait for absent readers. NATS keeps all it has acknowledged and takes no "
+        "more (absent: three quarters of the free disk); Mosquitto drops beyond it, for each reader (absent: a "
+        "million messages). Devices send again what was not counted.",
+    )
+    ops: Annotated[tuple[Level, ...], _names("those who push policies and may read everything")] = ("ops",)
+    calibrators: Annotated[tuple[Level, ...], _names("calibrators")] = ("calibrator",)
+    subscribers: Annotated[tuple[Level, ...], _names("those who may read releases only")] = ("subscriber",)
+    devices: Annotated[tuple[Level, ...], _names("devices, as in their topics")] = ()
     nodes: Annotated[tuple[Node, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
@@ -86,7 +104,7 @@ class Description(_Section):
                 'identify = "certificate" needs tls = "own-authority", which signs the certificates'
             )
         if self.nodes and (
-            len(self.nodes) % 2 == 0 or len({node.name for node in self.nodes}) < len(self.nodes)
+            len(self.nodes) not in {3, 5} or len({node.name for node in self.nodes}) < len(self.nodes)
         ):
             raise ValueError("nodes: a cluster has 3 or 5 nodes, each with a name of its own")
         return self
@@ -149,7 +167,7 @@ def write(path: Path, description: Description) -> None:
     """Write the description as TOML that `read` reads; comments of a person's own are not kept."""
     lines = ["# Written by hushmq broker; edit as you like, then run hushmq broker config again."]
     tables = list[str]()
-    for name, value in description.model_dump(mode="json").items():
+    for name, value in description.model_dump(mode="json", exclude_none=True).items():
         if isinstance(value, dict):
             tables += ["", f"[{name}]", *(f"{key} = {toml_value(item)}" for key, item in value.items())]
         elif name == "nodes":

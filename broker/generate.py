@@ -34,6 +34,7 @@ def generate(kind: Kind, folder: SiteFolder, out: Path, *, path: Path | None = N
 
     A cluster gets one folder a node.
     """
+    folder.complete()
     nodes = folder.description.nodes
     if kind == "mosquitto":
         if nodes:
@@ -81,6 +82,7 @@ def _nats(folder: SiteFolder, out: Path, path: Path, node: Node | None) -> Itera
         store=path / "data",
         tls=_copied_tls(folder, out, path),
         cluster=cluster,
+        queue_mb=description.queue_mb,
     )
     write_private(out / "nats.conf", text)
     yield from (out / name for name in _NAMES if (out / name).exists())
@@ -99,6 +101,7 @@ def _mosquitto(folder: SiteFolder, out: Path, path: Path) -> Iterator[Path]:
         folder=path,
         data=path / "data",
         tls=_copied_tls(folder, out, path),
+        queue_mb=folder.description.queue_mb,
     )
     write_private(out / "mosquitto.conf", text)
     yield from (out / name for name in _NAMES if (out / name).exists())

@@ -61,7 +61,15 @@ def _tls(tls: ServerTls) -> list[str]:
     return settings
 
 
-def configuration(*, host: str, port: int, folder: Path, data: Path, tls: ServerTls | None = None) -> str:
+def configuration(
+    *,
+    host: str,
+    port: int,
+    folder: Path,
+    data: Path,
+    tls: ServerTls | None = None,
+    queue_mb: int | None = None,
+) -> str:
     """The main configuration file; the passwords and the rights are in files of their own in `folder`."""
     by_certificate = tls is not None and tls.identities is not None
     settings = [
@@ -76,7 +84,7 @@ def configuration(*, host: str, port: int, folder: Path, data: Path, tls: Server
         "autosave_interval 1",
         # Not 0, which means no limit only on paper: https://github.com/eclipse-mosquitto/mosquitto/issues/3244
         "max_queued_messages 1000000",
-        "max_queued_bytes 0",
+        f"max_queued_bytes {(queue_mb or 0) * 2**20}",
         f"persistent_client_expiration {ABSENCE_DAYS}d",
         f"message_size_limit {LARGEST_PACKET}",
         "set_tcp_nodelay true",

@@ -7,6 +7,9 @@ delivered through a subject below `$MQTT.sub.`, which the subscriber must be all
 A session, with all that waits for it, is kept until its owner connects with a clean one: NATS has no expiry for them.
 (Its consumer_inactive_threshold is no substitute: tried, the subscription of a client that comes back later is granted
 and deaf.) So before a calibrator is revoked or gets another password, let it connect once with a clean session.
+
+When the disk it may use is full (three quarters of what is free at its start, or `queue_mb`), NATS acknowledges nothing
+more and lets nobody in, not even who would empty it; what it has acknowledged stays. Give it more and start it again.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from broker.authority import subject
 from broker.process import BrokerProcess, find_executable, write_private
 from broker.site import LARGEST_PACKET, Identity, ServerTls, Site, rights
 
@@ -50,7 +54,8 @@ def permissions(cohort: str, identity: Identity) -> dict[str, dict[str, list[str
 
 def _user(cohort: str, identity: Identity, tls: ServerTls | None) -> dict[str, object]:
     if tls is not None and tls.identities is not None:
-        proof = {"user": f"CN={identity.name}"}  # the subject of the certificate; no password is looked at
+        # No password is looked at, and a certificate of the same name with another mark is not let in.
+        proof = {"user": subject(tls.identities / f"{identity.name}.pem")}
     else:
         proof = {"user": identity.name, "password": identity.password}
     return {**proof, "allowed_connection_types": ["MQTT"], "permissions": permissions(cohort, identity)}
@@ -108,6 +113,7 @@ def configuration(
     store: Path,
     tls: ServerTls | None = None,
     cluster: Cluster | None = None,
+    queue_mb: int | None = None,
 ) -> str:
     """The whole configuration file: JSON, which nats-server reads as well as its own format."""
     settings = {
@@ -121,7 +127,10 @@ def configuration(
             **({"tls": _mqtt_tls(tls)} if tls is not None else {}),
             **(_IMPATIENCE if cluster is not None else {}),
         },
-        "jetstream": {"store_dir": str(store)},
+        "jetstream": {
+            "store_dir": str(store),
+            **({} if queue_mb is None else {"max_file_store": queue_mb * 2**20}),
+        },
         "authorization": {"users": [_user(site.cohort, identity, tls) for identity in site.identities]},
         "max_payload": LARGEST_PACKET,
         **({"cluster": _cluster(cluster, tls)} if cluster is not None else {}),

@@ -28,9 +28,11 @@ def _section(model: type[BaseModel], name: str) -> list[str]:
         sections = _sections(field.annotation)
         if key == "kind":
             continue
-        if not sections:
+        if not sections or _choices(field.annotation):
             rows.append(_row(key, field))
-        elif field.discriminator is not None:
+        if not sections:
+            continue
+        if field.discriminator is not None:
             for choice in sections:
                 below += _section(choice, f"{name}.{key}")
         else:
@@ -68,6 +70,12 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
     return [section for inner in get_args(annotation) for section in _sections(inner)]
 
 
+def _choices(annotation: Any) -> list[Any]:
+    """The values that may stand where otherwise a section stands."""
+    inner = get_args(annotation) if get_origin(annotation) in {Union, types.UnionType} else ()
+    return [choice for choice in inner if get_origin(choice) is Literal]
+
+
 _NAMES = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", Path: "path"}
 _BOUNDS = {Ge: ("ge", "≥"), Gt: ("gt", ">"), Le: ("le", "≤"), Lt: ("lt", "<")}
 
@@ -87,6 +95,8 @@ def _takes(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> str:
         )
     if origin is dict:
         return f"table of {_takes(inner[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "a section"
     return _NAMES[annotation] + _bounds(metadata)
 
 

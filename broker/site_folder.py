@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 from broker import description as descriptions
@@ -44,12 +45,15 @@ class SiteFolder:
         return site
 
     def complete(self) -> None:
-        """Make every secret that the description asks for and that is not there yet."""
+        """Make every secret that the description asks for and that is not there yet.
+
+        The broker gets a new certificate when its old one ends soon, or does not name all of its hosts.
+        """
         (self.path / "passwords").mkdir(mode=0o700, exist_ok=True)
         if self.description.tls == "own-authority":
             folder = self.path / "authority"
             authority = Authority.load(folder) if (folder / "ca.key").exists() else Authority.create(folder)
-            if not authority.server[0].exists():
+            if not authority.serves(self.description.certified_hosts):
                 authority.issue_server(self.description.certified_hosts)
         for role in ROLES:
             for name in self.description.named(role):
@@ -127,6 +131,21 @@ class SiteFolder:
         self.password_file(name).unlink(missing_ok=True)
         if self.description.tls == "own-authority" and self.authority.files(name)[0].exists():
             self.authority.revoke(name)
+
+    def renew(self, name: str) -> None:
+        """Sign a new certificate for one identity, who then needs it handed out; NATS lets the old one in no more."""
+        if self.description.role(name) is None:
+            raise Problem(f"nobody is called {name!r} in {self.path / 'site.toml'}")
+        if self.description.identify != "certificate":
+            raise Problem(f"{name} has a password, which does not end: revoke and add-device make a new one")
+        self.authority.issue_client(name)
+
+    def expires(self, name: str | None = None) -> datetime | None:
+        """When the certificate of an identity ends, or (without a name) the broker's; None without one of ours."""
+        by_certificate = name is None or self.description.identify == "certificate"
+        if self.description.tls != "own-authority" or not by_certificate:
+            return None
+        return self.authority.expires(name)
 
     def change(self, description: Description) -> None:
         """Put another description in force for whoever reads it next."""

@@ -15,6 +15,7 @@ WRITERS = (
     "hushmq.manual",
     "agent.reference",
     "calibrator.reference",
+    "broker.site_reference",
     "broker.asyncapi",
     "broker.topics_page",
 )

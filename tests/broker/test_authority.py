@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
-from broker.authority import Authority
+from broker.authority import Authority, subject
 from broker.problem import Problem
 
 
@@ -45,10 +46,38 @@ def test_a_client_certificate_bears_the_name_and_an_end(authority: Authority) ->
     """The common name is the identity's; `expires` tells when to renew."""
     authority.issue_client("wearable-1", days=10)
     certificate = x509.load_pem_x509_certificate(authority.files("wearable-1")[0].read_bytes())
-    assert certificate.subject.rfc4514_string() == "CN=wearable-1"
+    assert certificate.subject.rfc4514_string().startswith("CN=wearable-1,")
     assert abs(authority.expires("wearable-1") - datetime.now(UTC) - timedelta(days=10)) < timedelta(
         minutes=1
     )
+
+
+def test_two_certificates_of_one_name_are_told_apart(authority: Authority) -> None:
+    """The subject has a random mark beside the name, which comes first in its text."""
+    found = set()
+    for _ in range(2):
+        authority.issue_client("wearable-1")
+        found.add(subject(authority.files("wearable-1")[0]))
+    assert len(found) == 2
+    assert all(re.fullmatch("CN=wearable-1,OU=[0-9a-f]{16}", each) for each in found)
+
+
+def test_a_certificate_serves_until_it_is_due_and_for_its_hosts_only(authority: Authority) -> None:
+    """Not issued, ending within 30 days, a host not named: each is a reason for a new one."""
+    assert not authority.serves(["broker.lan"])
+    authority.issue_server(["broker.lan", "192.168.1.5"], days=31)
+    assert authority.serves(["broker.lan"])
+    assert authority.serves(["192.168.1.5", "broker.lan"])
+    assert not authority.serves(["broker.lan", "192.168.1.6"])
+    authority.issue_server(["broker.lan"], days=29)
+    assert not authority.serves(["broker.lan"])
+
+
+def test_a_long_host_name_is_no_obstacle(authority: Authority) -> None:
+    """A common name ends at 64 characters; the alternatives hold the whole name."""
+    host = f"{'broker-' * 12}.lan"
+    authority.issue_server([host])
+    assert authority.serves([host])
 
 
 def test_revoking_adds_to_the_list_and_removes_the_files(authority: Authority) -> None:
@@ -76,7 +105,7 @@ def test_damage_is_told(authority: Authority, tmp_path: Path) -> None:
     """Missing and damaged files are named."""
     with pytest.raises(Problem, match=r"ca\.key: No such file"):
         Authority.load(tmp_path / "none")
-    with pytest.raises(Problem, match=r"certificate of nobody: .*nobody\.pem: No such file"):
+    with pytest.raises(Problem, match=r"certificate .*nobody\.pem: No such file"):
         authority.expires("nobody")
     (authority.folder / "ca.key").write_text("rubbish")
     with pytest.raises(Problem, match="is damaged"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import signal
@@ -16,6 +17,7 @@ import pytest
 from broker.connection import Connection
 from broker.endpoint import Endpoint, Tls
 from broker.process import free_port
+from broker.site_folder import SiteFolder
 from broker.topics import Topics
 from hushmq.__main__ import main
 from tests.broker.plain import PATIENCE
@@ -170,6 +172,76 @@ def test_config_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest
         assert str(tmp_path) not in text
 
 
+def test_a_cluster_from_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three --node make a site whose certificate names all of them, and a folder of configuration for each."""
+    nodes = ("--node", "a=10.0.0.1", "--node", "b=10.0.0.2:1883", "--node", "c=node-c.lan")
+    assert hushmq("broker", "init", "--site", tmp_path / "s", "--cohort", "home", *nodes) == 0
+    assert "mqtts://10.0.0.1:8883, mqtts://10.0.0.2:1883, mqtts://node-c.lan:8883" in capsys.readouterr().out
+    assert hushmq("broker", "config", "nats", "--site", tmp_path / "s", "--out", tmp_path / "out") == 0
+    for name in ("a", "b", "c"):
+        found = json.loads((tmp_path / "out" / name / "nats.conf").read_text())
+        assert found["server_name"] == name
+        assert len(found["cluster"]["routes"]) == 3
+        assert Path(found["mqtt"]["tls"]["cert_file"]).exists()
+    assert SiteFolder(tmp_path / "s").authority.serves(["10.0.0.1", "10.0.0.2", "node-c.lan"])
+    assert hushmq("broker", "config", "mosquitto", "--site", tmp_path / "s", "--out", tmp_path / "m") == 2
+    assert "Mosquitto has no cluster" in capsys.readouterr().err
+
+
+def test_nodes_and_hosts_written_by_hand_are_certified_too(folder: Path, tmp_path: Path) -> None:
+    """Whatever site.toml names later, the next configuration has a certificate for it."""
+    text = (
+        (folder / "site.toml")
+        .read_text()
+        .replace('hosts = ["127.0.0.1"]', 'hosts = ["127.0.0.1", "new.lan"]')
+    )
+    nodes = "".join(f'\n[[nodes]]\nname = "{name}"\nhost = "{name}.lan"\n' for name in "abc")
+    save(folder, text + nodes)
+    assert hushmq("broker", "config", "nats", "--site", folder, "--out", tmp_path / "out") == 0
+    assert SiteFolder(folder).authority.serves(["127.0.0.1", "new.lan", "a.lan", "b.lan", "c.lan"])
+
+
+def test_show_and_renew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everyone is listed with the end of the certificate; one that ends soon is exit code 1, until it is renewed."""
+    site = tmp_path / "site"
+    given = ("--cohort", "home", "--host", "127.0.0.1", "--identify", "certificate")
+    assert hushmq("broker", "init", "--site", site, *given) == 0
+    assert hushmq("broker", "show", "--site", site) == 0
+    assert "RENEW" not in capsys.readouterr().out
+    SiteFolder(site).authority.issue_client("calibrator", days=10)
+    assert hushmq("broker", "show", "--site", site) == 1
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "RENEW IT" in line] == [
+        "calibrator"
+    ]
+    assert hushmq("broker", "show", "--site", site, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["urls"] == ["mqtts://127.0.0.1:8883"]
+    assert {who["name"]: who["certificate"]["due"] for who in told["identities"]} == {
+        "ops": False,
+        "calibrator": True,
+        "subscriber": False,
+    }
+    assert hushmq("broker", "renew", "--site", site, "calibrator", "--out", tmp_path / "c") == 0
+    assert hushmq("broker", "show", "--site", site) == 0
+    handed = (tmp_path / "c" / "certificate.pem").read_bytes()
+    assert handed == SiteFolder(site).authority.files("calibrator")[0].read_bytes()
+
+
+def test_what_was_handed_out_can_be_handed_out_again(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same secret, with the section of the settings file that goes with it; for a site without certificates too."""
+    capsys.readouterr()
+    for name in ("once", "again"):
+        assert hushmq("broker", "hand-out", "--site", folder, "calibrator", "--out", tmp_path / name) == 0
+        section = tomllib.loads(capsys.readouterr().out)["broker"]
+        assert section["username"] == "calibrator"
+        assert Path(section["password_file"]).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "once" / "password").read_text() == (tmp_path / "again" / "password").read_text()
+    assert hushmq("broker", "show", "--site", folder) == 0
+    assert "calibrator  calibrator  password" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -177,6 +249,13 @@ def test_config_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest
         ("init --site {new} --cohort Home --host x", "hushmq broker init: cohort: String should match"),
         ("init --site {new} --cohort home --host x --no-tls", "sends passwords in clear"),
         ("init --site {new} --cohort home", "--host"),
+        ("init --site {new} --cohort home --node a", "--node: 'a' is none: write NAME=HOST"),
+        ("init --site {new} --cohort home --node a=x:y", "--node: 'a=x:y' is none: write NAME=HOST"),
+        ("init --site {new} --cohort home --node a=x --node b=y", "a cluster has 3 or 5 nodes"),
+        ("hand-out --site {home} nobody --out {new}", "nobody is called 'nobody'"),
+        ("renew --site {home} nobody --out {new}", "nobody is called 'nobody'"),
+        ("renew --site {home} ops --out {new}", "ops has a password, which does not end"),
+        ("show --site {new}", "make a site with hushmq broker init"),
         ("add-device --site {home} a/b --out {new}", "'a/b' is no topic level"),
         ("add-device --site {home} ops --out {new}", "ops is there already, as ops"),
         ("add-device --site {new} a --out {new}", "make a site with hushmq broker init"),

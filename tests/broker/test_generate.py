@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -185,9 +186,16 @@ def test_a_broker_of_another_authority_is_not_trusted(server: Generated, tmp_pat
     ("hosts", "days", "words"), [(["127.0.0.1"], -1, "expired"), (["elsewhere"], 1, "mismatch")]
 )
 def test_a_bad_broker_certificate_is_refused(
-    kind: Kind, folder: SiteFolder, tmp_path: Path, hosts: list[str], days: int, words: str
+    kind: Kind,
+    folder: SiteFolder,
+    tmp_path: Path,
+    hosts: list[str],
+    days: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Expired, or for another host: the client does not go on."""
+    monkeypatch.setattr(Authority, "serves", lambda *_: True)  # or it would be replaced by a good one
     folder.authority.issue_server(hosts, days=days)
     with Generated(kind, folder, tmp_path / "generated") as server:
         assert words in refusal(server.endpoint("ops"))
@@ -212,6 +220,7 @@ def test_who_cannot_prove_it_is_not_let_in(server: Generated, tmp_path: Path) ->
     assert refusal(replace(at, username="ops", password="x"))  # noqa: S106  # a password that nobody asked for
     expired = Authority.load(server.site_folder.authority.folder)
     expired.issue_client("wearable-2", days=-1)
+    server.take_over()  # so that nothing but its end speaks against it
     assert refusal(server.endpoint("wearable-2"))
     stranger = Authority.create(tmp_path / "stranger")
     stranger.issue_client("wearable-1")
@@ -333,6 +342,69 @@ def test_a_revoked_right_ends_retained_and_queued_messages(server: Generated) ->
         calibrator.publish(RELEASE, b"release")
         after.wait_payload(b"release")
         assert set(after.payloads()) == {b"release"}
+
+
+@pytest.mark.parametrize("folder", ["certificate"], indirect=True)
+def test_a_stolen_certificate_stays_worthless_when_its_name_returns(
+    server: Generated, tmp_path: Path
+) -> None:
+    """After revoke and add-device of the same name, the new certificate is let in and the old one is not."""
+    folder = SiteFolder(server.site_folder.path)
+    for file in folder.authority.files("wearable-1"):
+        shutil.copyfile(file, tmp_path / file.name)
+    folder.revoke("wearable-1")
+    folder.add("device", "wearable-1")
+    server.take_over()
+    if server.kind == "mosquitto":
+        server.stop()  # it reads a list of revoked certificates only at start
+        server.start()
+    with Plain(server.endpoint("wearable-1")) as device:
+        assert device.subscribe(T.policy) == [1]
+    old = Tls(folder.authority.certificate, tmp_path / "wearable-1.pem", tmp_path / "wearable-1.key")
+    assert refusal(replace(server.endpoint("wearable-1"), tls=old))
+
+
+@pytest.mark.parametrize("folder", ["password"], indirect=True)
+@pytest.mark.parametrize("kind", ["nats"], indirect=True)
+def test_a_full_queue_loses_nothing_that_was_acknowledged(server: Generated) -> None:
+    """Beyond queue_mb NATS acknowledges nothing more; with more room, after a restart, all of it is there."""
+    folder = SiteFolder(server.site_folder.path)
+    server.stop()
+    folder.change(folder.description.model_copy(update={"queue_mb": 16}))
+    server.site_folder = folder
+    server.start()
+    received, acknowledged = set[bytes](), set[bytes]()
+
+    def calibrator() -> Connection:
+        connection = Connection(
+            endpoints=[server.endpoint("calibrator")],
+            client_id="c",
+            subscriptions=[T.all("z")],
+            on_message=lambda _topic, payload, _retained: received.add(payload[:4]),
+        )
+        connection.start()
+        assert connection.wait_connected(PATIENCE), connection.last_error
+        return connection
+
+    calibrator().stop()
+    changes = list[bool]()
+    device = Connection(endpoints=[server.endpoint("wearable-1")], client_id="w", on_change=changes.append)
+    device.start()
+    assert device.wait_connected(PATIENCE)
+    for n in range(200):
+        wait_for(lambda: device.in_flight < 5 or False in changes, "room in the window")
+        if False in changes:
+            break
+        name = b"%04d" % n
+        device.publish(BATCH, name + bytes(200_000), on_acknowledged=partial(acknowledged.add, name))
+    assert 10 < len(acknowledged) < 100
+    device.stop()
+    server.kill()
+    folder.change(folder.description.model_copy(update={"queue_mb": 256}))
+    server.start()
+    reader = calibrator()
+    wait_for(lambda: acknowledged <= received, "all that was acknowledged")
+    reader.stop()
 
 
 @pytest.mark.parametrize("folder", ["password"], indirect=True)
