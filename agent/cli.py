@@ -76,16 +76,38 @@ def _run(args: argparse.Namespace) -> int:
     from agent.daemon import Agent  # noqa: PLC0415  # as above
     from broker.log import logger  # noqa: PLC0415  # as above
 
+    stopped = threading.Event()
+    agent: Agent | None = None
+
+    def stop(*_: object) -> None:
+        stopped.set()
+        if agent is not None:
+            agent.stop()
+
+    def reload(*_: object) -> None:
+        if agent is not None:
+            agent.reload()
+
     config: Config | None = load(args.config)
-    while config is not None:
+    last_good: Config | None = None
+    for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
+        signal.signal(number, handler)
+    while config is not None and not stopped.is_set():
         log = logger(config.log.level, config.log.form, cast("TextIO", Stderr()))
         threading.excepthook = partial(_thread_ended, log)
-        agent = Agent(config, log=log, reload=lambda: load(args.config))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_, agent=agent: agent.stop())
-        signal.signal(signal.SIGHUP, lambda *_, agent=agent: agent.reload())
+        sys.unraisablehook = partial(_thread_ended, log)
         try:
-            config = agent.run()
+            agent = Agent(config, log=log, reload=lambda: load(args.config))
+        except Problem as problem:
+            if last_good is None:
+                raise
+            log.warning("configuration refused", problem=str(problem))
+            config, last_good = last_good, None
+            continue
+        if stopped.is_set():
+            agent.stop()
+        try:
+            last_good, config = config, agent.run()
         except Problem:
             raise
         except Exception as error:  # noqa: BLE001  # its text may hold a value: it must not reach the traceback
@@ -94,7 +116,7 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _thread_ended(log: Any, thrown: threading.ExceptHookArgs) -> None:
+def _thread_ended(log: Any, thrown: Any) -> None:
     _last_words(log, thrown.exc_value)
 
 

@@ -71,7 +71,7 @@ class PublishSection(Section):
         default=60_000,
         description="A batch not `seen` for so long is sent again; doubled each time in vain, up to an hour.",
     )
-    linger_ms: Annotated[int, Field(ge=0, le=4_000)] = Field(
+    linger_ms: Annotated[int, Field(ge=0, le=2_500)] = Field(
         default=2_000, description="At a stop, how long to wait for the calibrator to have `seen` everything."
     )
 

@@ -6,34 +6,39 @@ then, bytes may leave. Pushed settings, acknowledgements and `seen` are handled 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from agent.config import Config
+from agent.lock import lock
 from agent.outbox import DiskFullError, Made, Outbox
 from agent.publish import Publisher
-from agent.report import Report, StreamReport
+from agent.report import Report
 from agent.resample import HELD, Value
 from agent.serve import Server
 from agent.settings import Settings, Trust
 from agent.source import OfferedSource, Source, open_source
-from agent.status import status
+from agent.status import report, status
 from agent.stream import Stream
 from agent.tick import Clock
 from agent.windows import Closed, MadeRelease, release
 from broker.connection import Connection, Offline, Will
+from broker.log import logger
 from broker.messages import Counted, Seen, Status, StreamPolicy, decode, encode
 from broker.problem import Problem, Rejected
 from broker.systemd import Systemd
 from broker.topics import Topics, parse
 
+STOP_S = 3.5
+"""A stop is over after so many seconds, whatever the brokers do: systemd's users wait for it."""
 MISSED_BEATS = 3
 """The outbox moves as long as one of the last so many beats was committed."""
 
@@ -45,11 +50,12 @@ class Agent:
         self,
         config: Config,
         *,
-        log: Any,
+        log: Any | None = None,
         clock: Clock | None = None,
         reload: Callable[[], Config] | None = None,
     ) -> None:
-        self._config, self._log, self._clock, self._load = config, log, clock or Clock(), reload
+        self._config, self._clock, self._load = config, clock or Clock(), reload
+        self._log = log if log is not None else logger(config.log.level, config.log.form)
         self._topics = Topics(config.cohort)
         self._systemd = Systemd()
         self._posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -62,16 +68,44 @@ class Agent:
         self._committed_at = time.monotonic()
         self._not_stored = 0
         self._clock_set: Counter[str] = Counter()
-        trust, endpoints = Trust.of(config.trust), config.broker.endpoints()
-        self._lock = _lock(config)
-        self._outbox = Outbox(
-            config.folder, max_bytes=config.outbox.max_bytes, max_age_s=config.outbox.max_age_s
+        self._leave_by = 0.0
+        with ExitStack() as opened:
+            opened.callback(os.close, lock(config.folder))
+            self._outbox = Outbox(
+                config.folder, max_bytes=config.outbox.max_bytes, max_age_s=config.outbox.max_age_s
+            )
+            opened.callback(self._outbox.close)
+            self._settings = Settings(
+                config.folder,
+                Trust.of(config.trust),
+                cohort=config.cohort,
+                device=config.device,
+                streams=config.streams,
+            )
+            self._connection = self._connect(config)
+            opened.callback(lambda: self._connection.stop(max(0.5, self._leave_by - time.monotonic())))
+            self._server = Server(
+                config.folder,
+                host=config.metrics.host,
+                port=config.metrics.port,
+                ask=self._ask,
+                log=self._log,
+            )
+            opened.callback(self._server.stop)
+            self._opened = opened.pop_all()
+        self._publisher = Publisher(
+            self._outbox,
+            self._connection,
+            self._topics,
+            device=config.device,
+            window=config.publish.window,
+            resend_s=config.publish.resend_ms / 1000,
+            post=self._posted.put,
         )
-        self._settings = Settings(
-            config.folder, trust, cohort=config.cohort, device=config.device, streams=config.streams
-        )
-        self._connection = Connection(
-            endpoints=endpoints,
+
+    def _connect(self, config: Config) -> Connection:
+        return Connection(
+            endpoints=config.broker.endpoints(),
             client_id=f"{config.cohort}-{config.device}",
             subscriptions=[
                 self._topics.policy,
@@ -83,19 +117,7 @@ class Agent:
             on_change=lambda connected: self._posted.put(partial(self._on_change, connected)),
             ask_twice=True,
             will=Will(self._topics.status(config.device), encode(Status(online=False))),
-            log=log,
-        )
-        self._publisher = Publisher(
-            self._outbox,
-            self._connection,
-            self._topics,
-            device=config.device,
-            window=config.publish.window,
-            resend_s=config.publish.resend_ms / 1000,
-            post=self._posted.put,
-        )
-        self._server = Server(
-            config.folder, host=config.metrics.host, port=config.metrics.port, ask=self._ask, log=log
+            log=self._log,
         )
 
     def run(self) -> Config | None:
@@ -115,12 +137,9 @@ class Agent:
             self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")
             self._finish()
         finally:
-            self._server.stop()
-            self._connection.stop()
-            for stream in self._streams.values():
-                stream.source.stop()
-            self._outbox.close()
-            os.close(self._lock)
+            self._leave_by = self._leave_by or time.monotonic() + STOP_S
+            self._stop_sources()
+            self._opened.close()
         self._log.info("agent stopped", device=self._config.device)
         return self._successor
 
@@ -346,6 +365,7 @@ class Agent:
 
     def _finish(self) -> None:
         """Sample what has elapsed, send what waits, give the calibrator a moment to see it, say goodbye."""
+        self._leave_by = time.monotonic() + STOP_S
         self._beat()
         until = time.monotonic() + (0 if self._successor else self._config.publish.linger_ms / 1000)
         while (left := until - time.monotonic()) > 0 and self._connection.connected:
@@ -358,6 +378,14 @@ class Agent:
         self._news = True
         self._say(time.monotonic(), online=False)
 
+    def _stop_sources(self) -> None:
+        """All at once: one whose other end is gone may take a moment."""
+        stopping = [threading.Thread(target=stream.source.stop) for stream in self._streams.values()]
+        for each in stopping:
+            each.start()
+        for each in stopping:
+            each.join()
+
     def _ask(self) -> Report | None:
         """The report, from another thread."""
         answer: SimpleQueue[Report] = SimpleQueue()
@@ -368,48 +396,13 @@ class Agent:
             return None
 
     def _report(self) -> Report:
-        said = status(self._settings, self._outbox, self._config.streams, online=True)
-        return Report(
-            device=self._config.device,
-            cohort=self._config.cohort,
-            pid=os.getpid(),
-            connected=self._connection.connected,
-            broker_error=self._connection.last_error,
-            policy=said.policy,
-            policy_refused=said.refused.reason if said.refused else None,
-            outbox_bytes=self._outbox.bytes,
-            outbox_set_aside=str(self._outbox.set_aside) if self._outbox.set_aside else None,
-            batches_sent=self._publisher.sent,
-            batches_acknowledged=self._publisher.acknowledged,
+        return report(
+            self._config,
+            self._settings,
+            self._outbox,
+            self._connection,
+            self._publisher,
+            self._streams,
             ticks_not_stored=self._not_stored,
-            streams={
-                name: StreamReport(
-                    noise=each.noise,
-                    refused=each.refused.reason if each.refused else None,
-                    sampled=each.sampled,
-                    counted=each.sampled - each.buffered - each.dropped,
-                    buffered=each.buffered,
-                    dropped=each.dropped,
-                    watermark=self._watermark(name) if name in self._outbox.books else None,
-                    source_trouble=self._streams[name].source.trouble if name in self._streams else None,
-                    values_refused=self._streams[name].values_refused if name in self._streams else 0,
-                    clock_set=self._clock_set[name],
-                )
-                for name, each in said.streams.items()
-            },
+            clock_set=self._clock_set,
         )
-
-
-def _lock(config: Config) -> int:
-    """Own the folder: two agents in one would use a tick twice."""
-    try:
-        config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(config.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Problem(f"folder: {config.folder}: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise Problem(f"folder: another agent runs in {config.folder}: give each its own") from None
-    return handle

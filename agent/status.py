@@ -1,11 +1,17 @@
-"""What the device says about itself: versions applied or refused and why, and its books."""
+"""What the device says about itself: to the site in `status`, to people on the device in its report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 
+from agent.config import Config
 from agent.outbox import Outbox
+from agent.publish import Publisher
+from agent.report import Report, StreamReport
 from agent.settings import Settings
+from agent.stream import Stream
+from broker.connection import Connection
 from broker.messages import Status, StreamStatus
 
 
@@ -26,5 +32,50 @@ def status(settings: Settings, outbox: Outbox, streams: Iterable[str], *, online
         online=online,
         policy=settings.policy.version if settings.policy else None,
         refused=settings.policy_refusal,
+        streams=found,
+    )
+
+
+def report(
+    config: Config,
+    settings: Settings,
+    outbox: Outbox,
+    connection: Connection,
+    publisher: Publisher,
+    streams: Mapping[str, Stream],
+    *,
+    ticks_not_stored: int,
+    clock_set: Mapping[str, int],
+) -> Report:
+    """All that `status` says, and what stays on the device."""
+    said = status(settings, outbox, config.streams, online=True)
+    found = {}
+    for name, each in said.streams.items():
+        stream, book = streams.get(name), outbox.books.get(name)
+        found[name] = StreamReport(
+            noise=each.noise,
+            refused=each.refused.reason if each.refused else None,
+            sampled=each.sampled,
+            counted=each.sampled - each.buffered - each.dropped,
+            buffered=each.buffered,
+            dropped=each.dropped,
+            watermark=book.watermark if book else None,
+            source_trouble=stream.source.trouble if stream else None,
+            values_refused=stream.values_refused if stream else 0,
+            clock_set=clock_set[name],
+        )
+    return Report(
+        device=config.device,
+        cohort=config.cohort,
+        pid=os.getpid(),
+        connected=connection.connected,
+        broker_error=connection.last_error,
+        policy=said.policy,
+        policy_refused=said.refused.reason if said.refused else None,
+        outbox_bytes=outbox.bytes,
+        outbox_set_aside=str(outbox.set_aside) if outbox.set_aside else None,
+        batches_sent=publisher.sent,
+        batches_acknowledged=publisher.acknowledged,
+        ticks_not_stored=ticks_not_stored,
         streams=found,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from http.client import HTTPConnection
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.config import load
+from agent.daemon import Agent
 from agent.reference import PATH, document
+from broker.problem import Problem
 from broker.process import BrokerProcess
 from hushmq.__main__ import main
 from tests.agent.peer import Peer, noise, policy, wait_until, write_config
@@ -94,6 +98,29 @@ def test_a_metrics_port_in_use_is_a_problem(tmp_path: Path, capsys: pytest.Captu
         path = write_config(tmp_path / "b", sections=f"[metrics]\nport = {agent.metrics_port}")
         assert main(["agent", "run", "--config", str(path)]) == 2
         assert "metrics.port" in capsys.readouterr().err
+        with pytest.raises(Problem, match=r"metrics\.port"):
+            Agent(load(path, {}))
+    with running(path):  # what failed to start has left nothing open, the folder least of all
+        pass
+
+
+def test_settings_that_turn_out_not_to_work_at_a_reload_are_refused(
+    nats: BrokerProcess, tmp_path: Path
+) -> None:
+    """A port that somebody else has is found only when it is opened: the agent goes on as before."""
+    path, log = write_config(tmp_path, nats.port), tmp_path / "log"
+    with Peer(nats) as peer, socket.create_server(("127.0.0.1", 0)) as taken, process(path, log=log) as child:
+        peer.push(policy())
+        peer.push(noise())
+        wait_until(lambda: peer.total() > 0)
+        path.write_text(f"{path.read_text()}\n[metrics]\nport = {taken.getsockname()[1]}\n")
+        child.send_signal(signal.SIGHUP)
+        wait_until(lambda: "configuration refused" in log.read_text())
+        before = peer.total()
+        wait_until(lambda: peer.total() > before + 100)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(5) == 0
+        wait_until(lambda: peer.status is not None and not peer.status.online and peer.balanced())
 
 
 def test_sighup_reads_the_file_again_and_a_wrong_one_changes_nothing(

@@ -6,10 +6,11 @@ import signal
 import time
 from pathlib import Path
 
-from broker.messages import Audiences
+from broker.messages import Audiences, Status
 from broker.process import BrokerProcess
-from tests.agent.peer import Peer, noise, policy, wait_until, write_config
+from tests.agent.peer import Peer, noise, policy, stream_policy, wait_until, write_config
 from tests.agent.running import process, running
+from tests.broker.scripted import Proxy
 
 
 def test_every_sample_is_counted_or_accounted_for(broker: BrokerProcess, tmp_path: Path) -> None:
@@ -49,6 +50,47 @@ def test_sigterm_ends_the_process_with_a_true_last_status(broker: BrokerProcess,
         assert peer.balanced()
         assert peer.status is not None
         assert peer.status.streams["motion"].sampled == peer.total()
+
+
+def test_sigterm_ends_the_process_in_time_whatever_the_brokers_do(
+    broker: BrokerProcess, gateway: BrokerProcess, tmp_path: Path
+) -> None:
+    """Its own broker and that of its sources swallow everything without closing: exit code 0 within five seconds."""
+    password = tmp_path / "gateway-password"
+    password.touch(mode=0o600)
+    password.write_text("home-secret")
+    with Proxy(broker.endpoint("wearable-1")) as proxy, Proxy(gateway.endpoint("home")) as near:
+        sources = "".join(
+            f"""[streams.{name}.source]
+kind = "mqtt"
+url = "mqtt://127.0.0.1:{near.port}"
+topic = "{name}"
+username = "home"
+password_file = "{password}"
+"""
+            for name in ("sound", "light", "door")
+        )
+        config = write_config(
+            tmp_path, proxy.port, publish="beat_ms = 50\nlinger_ms = 2500", sections=sources
+        )
+        everything = policy().model_copy(
+            update={"streams": dict.fromkeys(("motion", "sound", "light", "door"), stream_policy())}
+        )
+        with Peer(broker) as peer, process(config, log=tmp_path / "log") as child:
+            peer.push(everything)
+            peer.push(noise())
+            wait_until(lambda: peer.total() > 100)
+            proxy.silent = near.silent = True
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(5) == 0
+
+
+def test_the_last_will_says_offline_for_a_killed_device(broker: BrokerProcess, tmp_path: Path) -> None:
+    """kill -9: nothing else is known of the device, and that is what the retained status says."""
+    with Peer(broker) as peer, process(write_config(tmp_path, broker.port), log=tmp_path / "log") as child:
+        wait_until(lambda: peer.status is not None and peer.status.online)
+        child.kill()
+        wait_until(lambda: peer.status == Status(online=False))
 
 
 def test_an_outbox_damaged_while_running_is_set_aside_and_the_device_goes_on(
