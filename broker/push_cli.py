@@ -15,15 +15,16 @@ from pydantic import ValidationError
 
 from broker.client_options import add_broker, endpoint
 from broker.forecast import Forecast, forecast
-from broker.messages import Policy, StreamPolicy, encode
+from broker.messages import LedgerState, Policy, StreamPolicy, encode
 from broker.problem import Problem
-from broker.rollout import Heard, Progress, Watcher, settled
+from broker.rollout import FINAL, Heard, Progress, Watcher, settled
 from broker.settings_file import first_error
 from broker.signature import PrivateKey
 from pufferfish.binary import Box
 
 BACK_S = 5.0
 """How long what was published may take to come back."""
+CLEAR_LINE = "\r\x1b[K"
 SUMMARY = "check, sign and publish a policy, and follow its roll-out"
 EXAMPLES = """A policy file is TOML or JSON with the fields of the policy message; `version` may be left out, then the
 next one is taken. Exit code 0: every device online has applied it; 1: some refused it, or stayed silent.
@@ -63,12 +64,14 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             print("\n".join(_words(policy, watcher.heard, plan)))
         if args.dry_run or not (args.yes or _agreed()):
-            return _answer(args, policy, plan, {}, published=False)
+            _answer(args, policy, plan, watcher.heard, {}, published=False)
+            return 0 if args.dry_run else 1
         watcher.publish(policy, encode(key.sign(policy)), timeout=BACK_S)
         found = _follow(watcher, policy, timeout=args.timeout, quiet=args.json)
     finally:
         watcher.close()
-    return _answer(args, policy, plan, found, published=True)
+    _answer(args, policy, plan, watcher.heard, found, published=True)
+    return 0 if settled(found) and all(one.state != "refused" for one in found.values()) else 1
 
 
 def read_policy(path: Path) -> dict[str, Any]:
@@ -154,15 +157,13 @@ def _words(policy: Policy, heard: Heard, plan: Plan) -> list[str]:
         ]
         ledger = heard.ledgers.get(name)
         if ledger is not None:
-            lines.append(
-                f"    {'spent so far':<28}{f'public {ledger.public.loss:.4f}':>18}   of {ledger.public.budget:g}, "
-                f"operator {ledger.operator.loss:.4f} of {ledger.operator.budget:g}"
-            )
-            budget = policy.streams[name].epsilon.public
-            if ledger.public.loss > budget:
-                lines.append(
-                    f"    WARNING: {ledger.public.loss:.4f} is spent already, above {budget:g}: releases will stop"
-                )
+            for words, audience, was, will in _left(ledger, policy.streams[name]):
+                lines.append(f"    {words:<28}{was:>18.4f} → {will:.4f}")
+                if will < 0:
+                    lines.append(
+                        f"    WARNING: {-will:.4f} more than the new ε of the {audience} is spent already: "
+                        "releases will stop"
+                    )
         if old is not None and policy.streams[name].epsilon.operator > old.epsilon.operator:
             lines.append(
                 "    NOTE: ε rises: the last ticks made under the old policy are also seen through the new ones"
@@ -174,6 +175,16 @@ def _words(policy: Policy, heard: Heard, plan: Plan) -> list[str]:
         ]
         lines.append(f"    together with learning ({after.learning:.5f}) every tick pays {after.tilt:.5f}")
     return lines
+
+
+def _left(ledger: LedgerState, stream: StreamPolicy) -> list[tuple[str, str, float, float]]:
+    """What is left of each audience's budget, before and after: what is spent stays spent."""
+    accounts = {"operator": ledger.operator, "public": ledger.public}
+    return [
+        (f"left for {'operators' if audience == 'operator' else 'the public'}", audience, account.left,
+         getattr(stream.epsilon, audience) - account.loss)
+        for audience, account in accounts.items()
+    ]  # fmt: skip
 
 
 def _changes(old: StreamPolicy | None, new: StreamPolicy) -> list[str]:
@@ -201,32 +212,57 @@ def _error(one: Forecast | None) -> str:
 
 
 def _agreed() -> bool:
-    return input("publish it? [y/N] ").strip().lower() in {"y", "yes"}
+    try:
+        return input("publish it? [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        print()
+        return False
 
 
 def _follow(watcher: Watcher, policy: Policy, *, timeout: float, quiet: bool) -> dict[str, Progress]:
     """Tell each device's progress as it changes, until nothing more is to come or time is up."""
     told: dict[str, Progress] = {}
     deadline = time.monotonic() + timeout
+    terminal = sys.stderr.isatty() and not quiet
     while True:
         found = watcher.progress(policy)
+        left = deadline - time.monotonic()
+        if terminal:
+            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
         for device, one in found.items():
             if told.get(device) != one and not quiet:
-                print(f"{device}: {one.state}{f' ({one.reason})' if one.reason else ''}")
+                print(f"{device}: {one.state}{f' ({one.reason})' if one.reason else ''}", flush=True)
         told = found
-        left = deadline - time.monotonic()
         if left <= 0 or settled(found):
             return found
+        if terminal:
+            behind = sum(one.state not in FINAL for one in found.values())
+            words = f"waiting for {behind} of {len(found)} devices, {left:.0f} s at most"
+            print(words, end="", file=sys.stderr, flush=True)
         watcher.wait_for_news(min(left, 1.0))
 
 
 def _answer(
-    args: argparse.Namespace, policy: Policy, plan: Plan, found: dict[str, Progress], *, published: bool
-) -> int:
-    done = settled(found) and all(one.state != "refused" for one in found.values())
+    args: argparse.Namespace,
+    policy: Policy,
+    plan: Plan,
+    heard: Heard,
+    found: dict[str, Progress],
+    *,
+    published: bool,
+) -> None:
     if args.json:
         streams = {
-            name: {"before": None if before is None else asdict(before), "after": asdict(after)}
+            name: {
+                "before": None if before is None else asdict(before),
+                "after": asdict(after),
+                "left": {
+                    audience: {"before": was, "after": will}
+                    for _, audience, was, will in _left(heard.ledgers[name], policy.streams[name])
+                }
+                if name in heard.ledgers
+                else None,
+            }
             for name, (before, after) in plan.items()
         }
         devices = {device: asdict(one) for device, one in found.items()}
@@ -240,4 +276,3 @@ def _answer(
         print(f"policy {policy.version} is published; devices: {', '.join(counts)}")
     else:
         print("nothing was published")
-    return 0 if done else 1

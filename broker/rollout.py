@@ -16,6 +16,8 @@ from broker.signature import Signed
 from broker.topics import Topics, parse
 
 State = Literal["applied", "waiting for noise", "refused", "silent", "offline"]
+FINAL: frozenset[State] = frozenset({"applied", "refused", "offline"})
+"""Nothing more is to be expected from a device in one of these."""
 SETTLED_S = 1.0
 """After so long without news, what the broker retains has arrived."""
 
@@ -126,4 +128,4 @@ def _progress(status: Status, policy: Policy) -> Progress:
 
 def settled(found: dict[str, Progress]) -> bool:
     """Whether nothing more is to be expected from any device that is online."""
-    return all(one.state in {"applied", "refused", "offline"} for one in found.values())
+    return all(one.state in FINAL for one in found.values())

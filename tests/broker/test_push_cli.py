@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.messages import Policy, Refusal, Status, StreamStatus, encode
+from broker.messages import Account, LedgerState, Policy, Refusal, Status, StreamStatus, encode
 from broker.problem import Reason
 from broker.process import BrokerProcess
 from broker.signature import PrivateKey, verify
@@ -176,6 +177,78 @@ def test_a_bad_policy_never_reaches_the_broker(
     told = capsys.readouterr().err
     assert words in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), (None, 1), ("y", 0), ("YES", 0)])
+def test_the_question(
+    nats: BrokerProcess,
+    tmp_path: Path,
+    key: Path,
+    answer: str | None,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Only yes publishes; no, nothing and the end of input (Ctrl-D) leave all as it is, with exit code 1."""
+
+    def reply(_question: str) -> str:
+        if answer is None:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", reply)
+    with Client(nats, "ops", TOPICS.policy) as ops:
+        assert main(["push", write(tmp_path), *options(nats, key), "--timeout", "5"]) == code
+        if code == 0:
+            wait_until(lambda: ops.heard[TOPICS.policy])
+        else:
+            assert "nothing was published" in capsys.readouterr().out
+            assert ops.heard[TOPICS.policy] == []
+
+
+def test_a_silent_device_is_waited_for_and_told(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is online and says nothing holds up the end until the time-out, exit code 1; one offline does not."""
+    with Client(nats, "wearable-1") as online, Client(nats, "wearable-2") as gone:
+        online.say(TOPICS.status("wearable-1"), encode(Status(online=True)), retain=True)
+        gone.say(TOPICS.status("wearable-2"), encode(Status(online=False)), retain=True)
+        given = [*options(nats, key), "--yes", "--json", "--timeout", "1"]
+        capsys.readouterr()
+        assert main(["push", write(tmp_path), *given]) == 1
+        devices = json.loads(capsys.readouterr().out)["devices"]
+    assert {name: one["state"] for name, one in devices.items()} == {
+        "wearable-1": "silent",
+        "wearable-2": "offline",
+    }
+
+
+def test_what_is_left_of_the_budget(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both audiences' remainders, before and after; an ε below what is spent already is warned of."""
+    theta = policy().streams[STREAM].theta.start
+    ledger = LedgerState(
+        stream=STREAM,
+        adversary="prior",
+        entries=3,
+        operator=Account(budget=4.0, loss=1.5, left=2.5, theta=theta),
+        public=Account(budget=2.0, loss=1.25, left=0.75, theta=theta),
+    )
+    with Client(nats, "calibrator") as calibrator:
+        calibrator.say(TOPICS.ledger(STREAM), encode(ledger), retain=True)
+        assert main(["push", write(tmp_path), *options(nats, key), "--dry-run"]) == 0
+        words = capsys.readouterr().out
+        assert re.search(r"left for operators +2\.5000 → 2\.5000\n", words)
+        assert re.search(r"left for the public +0\.7500 → -0\.2500\n", words)
+        assert "WARNING: 0.2500 more than the new ε of the public is spent already" in words
+        assert main(["push", write(tmp_path), *options(nats, key), "--dry-run", "--json"]) == 0
+        left = json.loads(capsys.readouterr().out)["streams"][STREAM]["left"]
+        assert left == {
+            "operator": {"before": 2.5, "after": 2.5},
+            "public": {"before": 0.75, "after": -0.25},
+        }
 
 
 def test_nobody_to_ask(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
