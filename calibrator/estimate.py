@@ -8,35 +8,30 @@ Fisher scoring gives each device's information; μ and T follow from the margina
 knows little about b is integrated over b exactly. T is not taken at its likeliest value but at the upper end of its
 confidence interval: a spread that is not seen yet is covered. A device's evidence and the cohort's are then
 weighed by their precision, so a device with much evidence stands for itself and one with little is like the others.
+
+A region that rests on such a T is wider than it need be, most of all where the devices are alike. So a device's is
+made narrower again, by the share CAUTION of what rests on T: the two numbers SPREAD_CONFIDENCE and CAUTION together
+keep its coverage between 93% and 98%, for devices alike and for devices as different as may be (docs/estimation.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrator.moments import STATISTICS, Floats, band_powers, covariance, mean
-from calibrator.quantiles import chi_square_quantile
+from calibrator.spread import HIGHEST, LOWEST, Likelihood, centred, upper_ends
 from calibrator.statistics import COARSENESS, WIDTHS
 
 FEWEST_DEVICES = 3
 """Two devices say nothing about the spread of a cohort."""
-SPREAD_CONFIDENCE = 0.85
-"""One-sided, for the spread T between devices."""
+CAUTION = 0.3
+"""How much narrower a device's region is made where it rests on T alone."""
 WIDE = 0.1
 """The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""
-NEGLIGIBLE = 0.01
-"""A T this small beside the devices' own variances is as good as none."""
-VAGUE = 0.02
-"""The variance of μ beyond which it is read off the likelihood."""
-LOWEST, HIGHEST = np.array([-5.0, -7.5]), np.array([5.0, 2.0])
-"""Where a and b may lie: π1 within 0.7% … 99.3%, λ within −0.76 … 0.9989."""
-DEVIATIONS = np.geomspace(2.0, 0.004, 10)
-"""Standard deviations between devices that are tried first, in logits."""
 NODES, _weights = np.polynomial.hermite_e.hermegauss(15)
 LOG_WEIGHTS = np.log(_weights / _weights.sum())
 _WIDTH = np.array(WIDTHS, dtype=float)
@@ -92,7 +87,7 @@ class Fit:
     devices: tuple[str, ...]
     centre: Floats
     spread: Floats
-    """T_a and T_b, at the upper ends of their intervals."""
+    """T_a and T_b, at the upper ends of a newcomer's intervals."""
     centre_variance: Floats
     chains: Floats
     covariances: Floats
@@ -234,23 +229,6 @@ class Observed:
         return total
 
 
-_Evaluate = Callable[[float, float], tuple[Floats, Floats, Floats]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Likelihood:
-    """Of one coordinate: (μ, T) → each device's log marginal likelihood, posterior mean and posterior variance.
-
-    `variances` are those of the devices' own estimates.
-    """
-
-    evaluate: _Evaluate
-    variances: Floats
-
-    def __call__(self, mu: float, T: float) -> tuple[Floats, Floats, Floats]:
-        return self.evaluate(mu, T)
-
-
 def _hierarchy(devices: _Devices, centre: Floats, spread: Floats) -> tuple[Floats, Floats]:
     """A few steps of μ and T towards the maximum of the marginal likelihood."""
     centre, spread = centre.copy(), spread.copy()
@@ -259,20 +237,13 @@ def _hierarchy(devices: _Devices, centre: Floats, spread: Floats) -> tuple[Float
         for _ in range(2):
             mu, T = centre[coordinate], spread[coordinate]
             _, means, variances = likelihood(mu, T)
-            mu = _centred(mu, T, means, variances)
+            mu = centred(mu, T, means, variances)
             centre[coordinate] = mu
             spread[coordinate] = max(1e-4, float((variances + (means - mu) ** 2).mean()))
     return np.clip(centre, LOWEST, HIGHEST), spread
 
 
-def _centred(mu: float, T: float, means: Floats, variances: Floats) -> float:
-    """One Newton step of μ: the score is Σ(E x_i − μ)/T, its slope −Σ(1/T − Var x_i/T²)."""
-    slope = float((1 / T - variances / T**2).sum())
-    step = float((means - mu).sum()) / T / max(slope, 1e-9)
-    return mu + min(1.0, max(-1.0, step))
-
-
-def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats) -> _Likelihood:
+def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats) -> Likelihood:
     """The likelihood of one coordinate, the other profiled out with the cohort's N(μ, T) as its prior."""
     other = 1 - coordinate
     x, cross = devices.x, devices.information[:, 0, 1]
@@ -289,7 +260,7 @@ def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats
 
     wide = V > WIDE
     if coordinate == 0 or not wide.any():
-        return _Likelihood(normal, V)
+        return Likelihood(normal, V)
     far = devices.only(wide)
     # With a at its best, (tilt + lean·Λ)²/held goes off the deviance; what is left is linear and quadratic in Λ.
     lean, held_far = far.lean, held[wide][:, None]
@@ -314,101 +285,29 @@ def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats
         variances[wide] = np.maximum(second - first**2, 1e-12 * T)
         return value, means, variances
 
-    return _Likelihood(integrated, V)
+    return Likelihood(integrated, V)
 
 
 def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread: Floats) -> Fit:
-    """μ, T at the upper end of its interval, and each device's posterior under them."""
+    """μ, T at the upper ends of its intervals, and each device's posterior under them."""
     m = len(names)
-    centre, upper, known = centre.copy(), spread.copy(), np.zeros(2)
+    leant_on, spread_, known = np.zeros((3, 2)), spread.copy(), np.zeros(2)
+    centre = centre.copy()
     means, variances = np.zeros((m, 2)), np.zeros((m, 2))
     for coordinate in (0, 1):
         likelihood = _marginal(devices, coordinate, centre, spread)
-        centre[coordinate], upper[coordinate], known[coordinate] = _upper(likelihood, centre[coordinate], m)
-        _, means[:, coordinate], variances[:, coordinate] = likelihood(centre[coordinate], upper[coordinate])
+        own, any_ = upper_ends(likelihood, centre[coordinate], m)
+        leant_on[:, coordinate] = own.mu, own.T, own.variance
+        centre[coordinate], spread_[coordinate], known[coordinate] = any_.mu, any_.T, any_.variance
+        _, means[:, coordinate], variances[:, coordinate] = likelihood(own.mu, own.T)
     centre, means = (np.clip(values, LOWEST, HIGHEST) for values in (centre, means))
+    _, upper, of_centre = leant_on
     joint = np.linalg.inv(devices.information + np.diag(1 / upper))
     correlation = joint[:, 0, 1] / np.sqrt(joint[:, 0, 0] * joint[:, 1, 1])
     leaning = np.minimum(1.0, variances / upper)
-    variances = variances + leaning**2 * known
+    whole = variances + leaning**2 * of_centre
+    variances = whole * (1 - CAUTION * leaning * variances / whole) ** 2
     covariances = np.zeros((m, 2, 2))
     covariances[:, [0, 1], [0, 1]] = variances
     covariances[:, 0, 1] = covariances[:, 1, 0] = correlation * np.sqrt(variances[:, 0] * variances[:, 1])
-    return Fit(names, centre, upper, known, means, covariances, leaning)
-
-
-@dataclass(frozen=True, slots=True)
-class _Profile:
-    """The restricted log likelihood of T: at the best μ, less ½·log of the information on μ."""
-
-    T: float
-    mu: float
-    variance: float
-    """Of μ: 1/Σ 1/(V + T)."""
-    height: float
-    top: float
-    """The height of the maximum, which devices more alike than chance has them put at a negative T."""
-    slope: float
-    """Of the height by T."""
-
-    @classmethod
-    def at(cls, likelihood: _Likelihood, deviation: float, mu: float) -> _Profile:
-        T = deviation**2
-        _, means, variances = likelihood(mu, T)
-        mu = _centred(mu, T, means, variances)
-        value, means, variances = likelihood(mu, T)
-        known = 1 / (likelihood.variances + T)
-        total, square = float(known.sum()), float((known**2).sum())
-        # A device's score of T is ½·(E(x−μ)²/T² − 1/T); its information ½/(V+T)², or what the scores themselves show.
-        scores = 0.5 * ((means - mu) ** 2 / T**2 + variances / T**2 - 1 / T)
-        slope = float(scores.sum()) + 0.5 * square / total
-        information = max(0.5 * square, float((scores**2).sum()))
-        height = float(value.sum()) - 0.5 * math.log(total)
-        at_the_end = T * total < NEGLIGIBLE * len(means)
-        beyond = slope**2 / (2 * information) if slope < 0 and at_the_end else 0.0
-        return cls(T, mu, 1 / total, height, height + beyond, slope)
-
-
-def _upper(likelihood: _Likelihood, mu: float, m: int) -> tuple[float, float, float]:
-    """μ, the largest T within its likelihood-ratio interval, and the variance of μ there.
-
-    The threshold is the one at which m equal normal devices give the exact one-sided interval of a variance: with
-    k = m−1 and u = k/χ², 2·log L falls by k·(log u − 1 + 1/u) from its top.
-    """
-    k = m - 1
-    u = k / chi_square_quantile(1 - SPREAD_CONFIDENCE, k)
-    drop = k * (math.log(u) - 1 + 1 / u) / 2
-    tried: list[_Profile] = []
-    for deviation in DEVIATIONS:  # from wide to narrow
-        tried.append(_Profile.at(likelihood, float(deviation), tried[-1].mu if tried else mu))
-    best = max(range(len(tried)), key=lambda index: tried[index].height)
-    low, high = float(DEVIATIONS[min(best + 1, len(DEVIATIONS) - 1)]), float(DEVIATIONS[max(best - 1, 0)])
-    peak = tried[best]
-    for _ in range(5):  # the slope says on which side of the middle the top is
-        middle = _Profile.at(likelihood, math.sqrt(low * high), peak.mu)
-        peak = max(peak, middle, key=lambda one: one.height)
-        low, high = (math.sqrt(low * high), high) if middle.slope > 0 else (low, math.sqrt(low * high))
-    threshold = peak.top - drop
-    inside = max(
-        (one for one in [*tried, peak] if one.height >= threshold), key=lambda one: one.T, default=tried[-1]
-    )
-    outside = min((one.T for one in tried if one.T > inside.T), default=inside.T)
-    for _ in range(4):
-        middle = _Profile.at(likelihood, (inside.T * outside) ** 0.25, inside.mu)
-        if middle.height >= threshold:
-            inside = middle
-        else:
-            outside = middle.T
-    return inside.mu, outside, _reach(likelihood, inside.mu, outside, inside.variance)
-
-
-def _reach(likelihood: _Likelihood, mu: float, T: float, variance: float) -> float:
-    """The variance of μ, or where that is large the one whose interval holds all μ that the likelihood allows."""
-    if variance < VAGUE:
-        return variance
-    grid = np.linspace(LOWEST[1], HIGHEST[1], 39)
-    heights = np.array([float(likelihood(float(other), T)[0].sum()) for other in grid])
-    top = max(float(heights.max()), float(likelihood(mu, T)[0].sum()))
-    within = grid[heights >= top - 1.92]  # half of χ²'s 95% point, 3.84
-    far = max((abs(float(other) - mu) for other in within), default=0.0)
-    return max(variance, (far / 1.96) ** 2)
+    return Fit(names, centre, spread_, known, means, covariances, leaning)

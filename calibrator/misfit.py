@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrator.estimate import HIGHEST, LOWEST, Evidence, Fit, Observed, chain
+from calibrator.estimate import Evidence, Fit, Observed, chain
 from calibrator.moments import Floats, band_powers, covariance
+from calibrator.spread import HIGHEST, LOWEST
 from calibrator.statistics import BANDS
 from pufferfish.binary import Box
 
