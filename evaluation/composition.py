@@ -15,10 +15,10 @@ from pufferfish.composition import influence, quilt_price, sc_iii_1, sc_iii_3, s
 from pufferfish.mqm import Mixing, approx
 from pufferfish.timeline import Entry, price
 
-ABOUT = """The total loss after a number of releases, on the heart-rate chain N10 (q=.0893, r=.1092), when every release
-has the tilt that makes the whole schedule, kept up for ever, cost ε = 1 to who knows the chain. SC's theorems
-are given the exact loss of each release alone, which is more than their own mechanisms would tell them. The
-ledger prices the sum of tilts, tick by tick."""
+ABOUT = """The total loss after a number of releases, on the heart-rate chain N10 (q=.0893, r=.1092), when
+every release has the tilt that makes the whole schedule, kept up for ever, cost ε = 1 to who knows the chain.
+SC's theorems are given the exact loss of each release alone, which is more than their own mechanisms would
+tell them. The ledger prices the sum of tilts, tick by tick."""
 
 THETA = Box.point(0.0893, 0.1092)
 EPSILON = 1.0

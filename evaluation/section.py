@@ -68,6 +68,12 @@ class Section:
 
 
 SECTIONS = {
+    "synthetic": Section("evaluation.synthetic", "Markov quilts on synthetic binary chains"),
+    "activity": Section("evaluation.activity", "Markov quilts on what thirty people do"),
+    "power": Section("evaluation.power", "Markov quilts on a household's power"),
+    "runtime": Section("evaluation.runtime", "How long the methods take"),
+    "wsc": Section("evaluation.wsc", "Chains known only by how fast they forget"),
+    "limit": Section("evaluation.limits", "How far every method is from the limit, on real chains"),
     "composition": Section("evaluation.composition", "What many releases cost together"),
 }
 """By name, in the order in which they run and stand on the page."""

@@ -1,0 +1,120 @@
+"""SWC's and WSC's tables against closed forms and against theorems of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from evaluation import synthetic, wsc
+from evaluation.methods import simulated_error
+from pufferfish.binary import Box, loss
+from pufferfish.mqm import exact
+from tests.evaluation.conftest import Result
+from tests.pufferfish.real_chains import needs_data
+
+
+def test_simulated_errors_have_their_expectation() -> None:
+    """Mean L1 error is bins·scale·lipschitz, and a scale 10% off is noticed."""
+    found = simulated_error(3.0, lipschitz=0.5, bins=4, draws=40_000, rng=np.random.default_rng(1))
+    assert found == pytest.approx(4 * 3.0 * 0.5, rel=0.01)
+    assert simulated_error(None, lipschitz=1, bins=2, draws=1, rng=np.random.default_rng(1)) is None
+
+
+class TestSynthetic:
+    """SWC Figure 4, upper row."""
+
+    def test_scales(self, quick: Callable[..., Result]) -> None:
+        """Methods stand in the order that theorems give, above the limit; GK16 applies at α = .4 alone."""
+        rows = quick("synthetic").table("errors")
+        assert len(rows) == 9
+        for row in rows:
+            scale = {name.removesuffix(": scale"): value for name, value in row.items() if "scale" in name}
+            assert scale["GroupDP"] == pytest.approx(100 / row["ε"])
+            assert (
+                scale["limit"]
+                <= scale["tilted quilt"]
+                < scale["MQMExact"]
+                < scale["MQMApprox"]
+                < scale["GroupDP"]
+            )
+            assert (scale["GK16"] is not None) == (row["α"] == 0.4)
+            # 50 draws of |Laplace|: a standard error of a seventh.
+            assert row["tilted quilt: error"] == pytest.approx(scale["tilted quilt"] / 100, rel=0.6)
+
+    @pytest.mark.parametrize("epsilon", synthetic.EPSILONS)
+    def test_ours_covers_the_class_and_no_more(self, epsilon: float) -> None:
+        """At its scale the loss over the class is ε; at one 1% smaller it is above."""
+        theta, tau = Box(0.2, 0.8, 0.2, 0.8), 1 / synthetic.tilted(0.2, epsilon)
+        assert loss(theta, tau0=tau, tau1=tau) == pytest.approx(epsilon, rel=1e-6)
+        assert loss(theta, tau0=1.01 * tau, tau1=1.01 * tau) > epsilon
+
+    def test_the_corners_decide(self) -> None:
+        """A finer grid finds no worse chain for MQMExact than the corners."""
+        for epsilon in synthetic.EPSILONS:
+            coarse, fine = (
+                exact(synthetic.grid(0.15, size), synthetic.T, epsilon, any_initial=True).scale
+                for size in (2, 7)
+            )
+            assert fine == pytest.approx(coarse, rel=1e-9)
+
+
+class TestWsc:
+    """WSC Figure 2."""
+
+    def test_the_chain_is_as_promised(self) -> None:
+        """It is reversible, with the least probability and the eigengap that the mechanism is told."""
+        chain = wsc.drawn(np.random.default_rng(3))
+        assert chain.is_reversible()
+        assert chain.stationary().min() >= wsc.PI
+        assert chain.reversible_eigengap() == pytest.approx(wsc.GAP, rel=1e-9)
+
+    def test_knowing_less_costs_more(self, quick: Callable[..., Result]) -> None:
+        """The scale falls in ε, in π_min and in the gap; knowing the chain exactly costs less still."""
+        rows = quick("wsc").table("errors")
+        scales = {(row["π_min"], row["eigengap"], row["T"], row["ε"]): row["scale"] for row in rows}
+        for epsilon in {row["ε"] for row in rows}:
+            assert scales[0.05, 0.1, 5000, epsilon] < scales[0.01, 0.1, 5000, epsilon]
+            assert scales[0.05, 0.1, 5000, epsilon] < scales[0.05, 0.05, 5000, epsilon]
+        chain = wsc.drawn(np.random.default_rng(3))
+        assert exact([chain], 5000, 1.0).scale <= scales[0.05, 0.1, 5000, 1.0]
+
+
+class TestReal:
+    """On the recordings."""
+
+    pytestmark = needs_data
+
+    def test_activity(self, quick: Callable[..., Result]) -> None:
+        """Errors are in the papers' order, and near 4·2·scale over all minutes."""
+        rows = {row["method"]: row for row in quick("activity").table("errors")}
+        assert rows["GK16"]["aggregate"] is None
+        ours, mqm, group = (rows[name] for name in ("tilted quilt", "MQMExact", "GroupDP"))
+        for task in ("aggregate", "individual"):
+            assert ours[task] < mqm[task] < group[task]
+        assert ours["aggregate"] == pytest.approx(8 * 302.76 / 103_279, rel=0.35)
+
+    def test_power(self, quick: Callable[..., Result]) -> None:
+        """As the scale of THEORY's chain: 51·2·scale over all minutes."""
+        rows = {row["method"]: row["ε = 1"] for row in quick("power").table("errors")}
+        assert rows["tilted quilt"] == pytest.approx(102 * 143.35 / 2_049_258, rel=0.15)
+        assert rows["MQMExact"] == pytest.approx(102 * 543.3 / 2_049_258, rel=0.15)
+
+    def test_runtime(self, quick: Callable[..., Result]) -> None:
+        """Every method has a time wherever it has an answer."""
+        for row in quick("runtime").table("seconds"):
+            for task in ("synthetic", "activity", "power"):
+                assert (row[task] is None) == (row["method"] == "GK16" and task != "synthetic")
+
+    def test_limit(self, quick: Callable[..., Result]) -> None:
+        """Nothing is below the limit but entry-DP, and with two states the tilted quilt is on it."""
+        rows = quick("limit").table("ratios")
+        assert len(rows) == 4 * 5
+        for row in rows:
+            assert 1 - 1e-9 <= row["tilted quilt"] < row["MQMExact"] < row["MQMApprox"]
+            assert row["entry-DP"] < 1
+            if "2 states" in row["chain"]:
+                assert row["tilted quilt"] == pytest.approx(1, abs=1e-6)
+            else:
+                assert row["tilted quilt"] < 1.1
