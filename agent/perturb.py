@@ -7,8 +7,9 @@ from itertools import groupby
 
 from agent.outbox import Made
 from broker.messages import Batch, NoiseSetting, encode
-from broker.packing import pack
-from pufferfish.draw import Perturber
+from broker.noise import Emission, Flips
+from broker.packing import bits_for, pack
+from pufferfish.draw import CategoryPerturber, Perturber
 
 LONGEST = 65_536
 """The most ticks one batch may hold."""
@@ -28,18 +29,31 @@ def runs(first: int, states: Sequence[int | None]) -> Iterator[tuple[int, list[i
 
 
 class Mechanism:
-    """The noise of one stream under one setting: ρ0 = P(Z=1|X=0), ρ1 = P(Z=0|X=1), independent at every tick."""
+    """The noise of one stream under one setting, independent at every tick: flips of bits, or an emission matrix."""
 
     def __init__(self, setting: NoiseSetting) -> None:
         self.version = setting.version
-        self._perturber = Perturber(setting.noise)
+        self._bits = bits_for(setting.noise.k)
+        self._perturber: Perturber | CategoryPerturber
+        match setting.noise:
+            case Flips(noise=flips):
+                self._perturber = Perturber(flips)
+            case Emission(emission=emission):
+                self._perturber = CategoryPerturber(emission)
 
     def batches(self, stream: str, first: int, states: Sequence[int | None], after: int | None) -> list[Made]:
         """Perturb each state once and pack the runs; `after` is the last tick made before `first`."""
         made = []
         for start, run in runs(first, states):
-            noisy = self._perturber.perturb(run)
-            batch = Batch(first=start, after=after, count=len(run), states=pack(noisy), noise=self.version)
+            states_sent = pack(self._perturber.perturb(run), self._bits)
+            batch = Batch(
+                first=start,
+                after=after,
+                count=len(run),
+                bits=self._bits,
+                states=states_sent,
+                noise=self.version,
+            )
             made.append(Made(stream, batch.first, batch.last, encode(batch)))
             after = batch.last
         return made

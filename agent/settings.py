@@ -21,12 +21,15 @@ from pathlib import Path
 
 from agent.config import TrustSection
 from agent.mark import replace_durably
+from agent.promise import operator_loss, windows_loss
 from agent.windows import tilt
 from broker.messages import NoiseSetting, Policy, Refusal, StreamPolicy, decode
+from broker.noise import Emission, Flips
 from broker.problem import Reason, Rejected
 from broker.signature import PublicKey, Signed, verify
+from broker.theta import BinaryTheta, IntervalTheta
 from broker.topics import Address
-from pufferfish.binary import Box, loss
+from pufferfish.draw import shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[
                     Reason.EPSILON_ABOVE_CAP,
                     f"{name}: ε for {audience} is {epsilon:g}, this device allows {trust.epsilon_max:g}",
                 )
-        _check_windows(name, stream, stream.theta.start.box)
+        _check_windows(name, stream, stream.theta.start)
         if periods.get(name, stream.period_ms) != stream.period_ms:
             raise Rejected(
                 Reason.PERIOD_CHANGED,
@@ -67,14 +70,13 @@ def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[
             )
 
 
-def _check_windows(name: str, policy: StreamPolicy, theta: Box) -> None:
+def _check_windows(name: str, policy: StreamPolicy, theta: BinaryTheta | IntervalTheta) -> None:
     """Rejected unless the windows that the device releases are within ε for whoever reads them.
 
     They cost every tick the same, so the endless constant tilt prices them (docs/theory.md, 2.4). Operators read the
     stream as well: its noise is added when a noise setting is checked.
     """
-    windows = tilt(policy)
-    found = loss(theta, tau0=windows, tau1=windows, adversary=policy.adversary) if windows else 0.0
+    found = windows_loss(theta, tilt(policy), policy.adversary)
     for audience, epsilon in (("public", policy.epsilon.public), ("operator", policy.epsilon.operator)):
         if not found <= epsilon:
             raise Rejected(
@@ -85,20 +87,33 @@ def _check_windows(name: str, policy: StreamPolicy, theta: Box) -> None:
 
 def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> None:
     """Rejected unless the setting keeps the policy's promise for its Θ, within the device's floor."""
-    if not setting.theta.box.contains(policy.theta.floor.box):
+    if setting.theta.k != len(policy.states):
+        raise Rejected(
+            Reason.POLICY_MISMATCH,
+            f"the setting is for {setting.theta.k} states, the policy names {len(policy.states)}",
+        )
+    if not setting.theta.contains(policy.theta.floor):
         raise Rejected(Reason.THETA_NARROWER_THAN_FLOOR, "Θ does not contain the policy's floor")
-    if min(setting.rho0, setting.rho1) < trust.rho_min:
+    if _least(setting.noise) < trust.rho_min:
         raise Rejected(Reason.NOISE_BELOW_FLOOR, f"a flip probability is below {trust.rho_min:g}")
-    _check_windows(setting.stream, policy, setting.theta.box)
-    noise, windows = setting.noise, tilt(policy)
-    found = loss(
-        setting.theta.box, tau0=noise.tau0 + windows, tau1=noise.tau1 + windows, adversary=policy.adversary
-    )
+    _check_windows(setting.stream, policy, setting.theta)
+    found = operator_loss(setting.theta, setting.noise, tilt(policy), policy.adversary)
     if not found <= policy.epsilon.operator:
         raise Rejected(
             Reason.LOSS_ABOVE_EPSILON,
             f"the loss is {found:.6g}, the policy allows {policy.epsilon.operator:g}",
         )
+
+
+def _least(noise: Flips | Emission) -> float:
+    """The smallest probability of being sent as some other state; Rejected where it cannot be drawn at all."""
+    if isinstance(noise, Flips):
+        return min(noise.rho0, noise.rho1)
+    try:
+        shares(noise.emission)
+    except ValueError as error:
+        raise Rejected(Reason.MALFORMED, str(error)) from None
+    return min(map(min, noise.emission))
 
 
 class Settings:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from agent.promise import windows_loss
 from broker.messages import NoiseSetting, Release, StreamPolicy, encode
-from pufferfish.binary import loss
 from pufferfish.interval import half_width
 from pufferfish.laplace import discrete_laplace, standard_deviation
 
@@ -95,7 +95,6 @@ def release(
     if len(counts) == 2:
         # How many ticks were counted is no secret, so that one noisy count says it all.
         counts = (ticks - counts[1], counts[1])
-    all_windows = tilt(policy)
     off = half_width(0.0, standard_deviation(scale) ** 2) / ticks
     message = Release(
         stream=stream,
@@ -112,7 +111,7 @@ def release(
         intervals=tuple((count / ticks - off, count / ticks + off) for count in counts),
         scale=scale,
         tilt=ceil(1e9 * _changes(policy) / scale),
-        loss=loss(setting.theta.box, tau0=all_windows, tau1=all_windows, adversary=policy.adversary),
+        loss=windows_loss(setting.theta, tilt(policy), policy.adversary),
         budget=policy.epsilon.public,
         adversary=policy.adversary,
         theta=setting.theta,

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from broker.messages import Level
 from broker.problem import Problem
 from broker.process import write_private
+from broker.shape import Level
 from broker.site import ROLES, Role
 from broker.topics import COHORT
 

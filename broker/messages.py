@@ -11,56 +11,18 @@ import json
 from itertools import pairwise
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from broker.noise import Noise
 from broker.packing import packed_size
 from broker.problem import Reason, Rejected
+from broker.shape import Epsilon, Level, Message, NanoNats, Tick, Version, way
+from broker.theta import BinaryTheta, Theta
 from broker.topics import LEVEL
-from pufferfish.binary import Adversary, Box, Noise
+from pufferfish.binary import Adversary
 from pufferfish.method import Method, why_not
 
 LARGEST = 256 * 1024
-
-Level = Annotated[str, Field(pattern=rf"^{LEVEL.pattern}$")]
-Tick = Annotated[int, Field(ge=0, lt=2**53)]
-Version = Annotated[int, Field(ge=1, lt=2**53)]
-Epsilon = Annotated[float, Field(gt=0, le=20)]
-Probability = Annotated[float, Field(gt=0, lt=1)]
-NanoNats = Annotated[int, Field(ge=0)]
-
-
-class Message(BaseModel):
-    """What all messages share: frozen, strict, no unknown fields, no NaN or infinity."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Interval(Message):
-    """A closed interval of a probability."""
-
-    low: Probability
-    high: Probability
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.low > self.high:
-            raise ValueError("low must not be above high")
-        return self
-
-
-class Theta(Message):
-    """A class of binary chains: P(0→1) within q, P(1→0) within r."""
-
-    q: Interval
-    r: Interval
-
-    @classmethod
-    def of(cls, box: Box) -> Theta:
-        return cls(q=Interval(low=box.q_low, high=box.q_high), r=Interval(low=box.r_low, high=box.r_high))
-
-    @property
-    def box(self) -> Box:
-        return Box(self.q.low, self.q.high, self.r.low, self.r.high)
 
 
 class Threshold(Message):
@@ -89,7 +51,7 @@ class Labels(Message):
     """A state's own name stands for it; `aliases` are further names, each with the state it stands for."""
 
     kind: Literal["labels"] = "labels"
-    aliases: Annotated[dict[str, str], Field(max_length=1024)] = {}
+    aliases: dict[str, str] = Field(default={}, max_length=1024)
 
 
 class Audiences(Message):
@@ -137,7 +99,9 @@ class Assumption(Message):
 
     @model_validator(mode="after")
     def _start_contains_floor(self) -> Self:
-        if not self.start.box.contains(self.floor.box):
+        if self.start.k != self.floor.k:
+            raise ValueError("start and floor must be for the same number of states")
+        if not self.start.contains(self.floor):
             raise ValueError("start must contain floor")
         return self
 
@@ -145,14 +109,14 @@ class Assumption(Message):
 class StreamPolicy(Message):
     """What ops decide for one stream."""
 
-    states: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)]
+    states: Annotated[tuple[str, ...], Field(min_length=2, max_length=256)]
     period_ms: Annotated[int, Field(ge=1, le=86_400_000)]
     discretiser: Annotated[Threshold | Bins | Labels, Field(discriminator="kind")]
     theta: Assumption
     adversary: Adversary = "informed"
     epsilon: Audiences
     windows: Annotated[dict[Level, Window], Field(max_length=16)]
-    device_windows: Annotated[dict[Level, DeviceWindow], Field(max_length=16)] = {}
+    device_windows: dict[Level, DeviceWindow] = Field(default={}, max_length=16)
     learning: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of a window's public tilt that pays for what the calibrator learns from it."""
     misfit: Literal["cover", "report"] = "cover"
@@ -167,9 +131,25 @@ class StreamPolicy(Message):
         return self
 
     @model_validator(mode="after")
+    def _theta_fits(self) -> Self:
+        if self.theta.start.k != len(self.states):
+            shape = "{q, r}" if len(self.states) == 2 else f"{{low, high}} with {len(self.states)} rows each"
+            raise ValueError(f"theta must be {shape} for {len(self.states)} states")
+        if len(self.states) > 2 and self.adversary != "prior":
+            raise ValueError(
+                "against an adversary who knows other states only two states are offered: "
+                'with more, say adversary = "prior"'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _methods_hold(self) -> Self:
         for name, window in self.windows.items():
-            reason = why_not(window.method, self.adversary, self.theta.start.box)
+            if isinstance(self.theta.start, BinaryTheta):
+                reason = why_not(window.method, self.adversary, self.theta.start.chains)
+            else:
+                offered = window.method in {"least-noise", "tilted-quilt"}
+                reason = None if offered else f"{window.method} is for two states: use tilted-quilt"
             if reason is not None:
                 raise ValueError(f"windows.{name}.method: {reason}")
         return self
@@ -208,17 +188,12 @@ class NoiseSetting(Message):
     stream: Level
     device: Level | None = None
     theta: Theta
-    rho0: Probability
-    rho1: Probability
-
-    @property
-    def noise(self) -> Noise:
-        return Noise(self.rho0, self.rho1)
+    noise: Noise
 
     @model_validator(mode="after")
-    def _informative(self) -> Self:
-        if self.rho0 + self.rho1 >= 1:
-            raise ValueError("rho0 + rho1 must be below 1")
+    def _same_states(self) -> Self:
+        if self.theta.k != self.noise.k:
+            raise ValueError("theta and noise must be for the same number of states")
         return self
 
 
@@ -301,7 +276,7 @@ class Status(Message):
     online: bool
     policy: Version | None = None
     refused: Refusal | None = None
-    streams: dict[Level, StreamStatus] = {}
+    streams: dict[Level, StreamStatus] = Field(default={})
 
 
 class Release(Message):
@@ -338,6 +313,8 @@ class Release(Message):
             raise ValueError(
                 "states, counts, frequencies, standard_errors and intervals must be equally many"
             )
+        if self.theta.k != len(self.states):
+            raise ValueError("theta must be for as many states as there are")
         return self
 
 
@@ -401,9 +378,7 @@ def _rejection(model: type[BaseModel], error: ValidationError) -> Rejected:
     errors = error.errors(include_input=False, include_context=False, include_url=False)
     first = next((each for each in errors if each["loc"][-1:] == ("v",)), errors[0])
     # Names of unknown fields are the sender's: only such as could be ours are repeated.
-    where = (
-        ".".join(str(part) if LEVEL.fullmatch(str(part)) else "…" for part in first["loc"]) or "the message"
-    )
+    where = ".".join(part if LEVEL.fullmatch(part) else "…" for part in way(first["loc"])) or "the message"
     reason = Reason.UNKNOWN_VERSION if first["loc"][-1:] == ("v",) else Reason.MALFORMED
     what = "unknown kind" if first["type"] == "union_tag_invalid" else first["msg"]
     return Rejected(reason, f"{model.__name__}: {where}: {what}")

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     EPSILON_ABOVE_CAP = "epsilon-above-cap"
     THETA_NARROWER_THAN_FLOOR = "theta-narrower-than-floor"
     NOISE_BELOW_FLOOR = "noise-below-floor"
+    NOT_PROVEN = "not-proven"
     LOSS_ABOVE_EPSILON = "loss-above-epsilon"
     FUTURE_TICK = "future-tick"
     IMPOSSIBLE_TICK = "impossible-tick"

@@ -16,10 +16,12 @@ from pydantic import ValidationError
 from broker.client_options import add_broker, endpoint
 from broker.forecast import Forecast, forecast
 from broker.messages import LedgerState, Policy, StreamPolicy, encode
+from broker.noise import flips_of
 from broker.problem import Problem
 from broker.rollout import FINAL, Heard, Progress, Watcher, settled
 from broker.settings_file import first_error
 from broker.signature import PrivateKey
+from broker.theta import box_of
 from pufferfish.binary import Box
 
 BACK_S = 5.0
@@ -129,15 +131,17 @@ def _plan(policy: Policy, heard: Heard) -> Plan:
         setting = heard.settings.get(name)
         before = None
         if old is not None and setting is not None:
-            before = forecast(old, setting.theta.box, devices=devices, noise=setting.noise)
-        believed = setting.theta.box if setting and old and old.theta.start == stream.theta.start else None
+            before = forecast(old, box_of(setting.theta), devices=devices, noise=flips_of(setting.noise))
+        believed = (
+            box_of(setting.theta) if setting and old and old.theta.start == stream.theta.start else None
+        )
         plan[name] = before, forecast(stream, _theta(stream, believed), devices=devices)
     return plan
 
 
 def _theta(stream: StreamPolicy, believed: Box | None) -> Box:
     """Θ right after the change: what is believed if the start is the same, never narrower than the floor."""
-    return (believed or stream.theta.start.box).hull(stream.theta.floor.box)
+    return (believed or box_of(stream.theta.start)).hull(box_of(stream.theta.floor))
 
 
 def _words(policy: Policy, heard: Heard, plan: Plan) -> list[str]:

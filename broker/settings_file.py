@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from broker.endpoint import Endpoint, Tls
 from broker.problem import Problem
+from broker.shape import way
 
 
 class Section(BaseModel):
@@ -112,7 +113,7 @@ def first_error(
     it may be a password in the wrong place.
     """
     first = error.errors(include_url=False)[0]
-    where = ".".join(_keys(first["loc"], tree or {})) or "the file"
+    where = ".".join(_keys(tuple(way(first["loc"])), tree or {})) or "the file"
     given, what = first["input"], first["msg"].removeprefix("Value error, ")
     shown = "" if first["type"] == "missing" or isinstance(given, dict) else f" (it is {given!r:.60})"
     match first["type"]:

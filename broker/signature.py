@@ -19,8 +19,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field
 
-from broker.messages import Message, NoiseSetting, Policy, canonical, decode
+from broker.messages import NoiseSetting, Policy, canonical, decode
 from broker.problem import Problem, Reason, Rejected
+from broker.shape import Message
 
 S = TypeVar("S", Policy, NoiseSetting)
 

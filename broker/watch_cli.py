@@ -140,7 +140,7 @@ def _words(message: BaseModel) -> str:
                 f"{message.public.loss:.4f} of {message.public.budget:g}, {message.entries} entries{stopped}"
             )
         case NoiseSetting():
-            return f"version {message.version} for policy {message.policy}: ρ {message.rho0:.4f}, {message.rho1:.4f}"
+            return f"version {message.version} for policy {message.policy}: {message.noise.words}"
         case Policy():
             return f"version {message.version}: {', '.join(message.streams)}"
     return ""

@@ -13,8 +13,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from broker.messages import NoiseSetting, Policy, Release, StreamPolicy, decode
+from broker.noise import flips_of
 from broker.problem import Problem, Rejected
 from broker.signature import Signed
+from broker.theta import box_of
 from calibrator import store
 from calibrator.account import Account
 from calibrator.charge import (
@@ -141,7 +143,7 @@ def _stream_policy(db: Connection, stream: str) -> StreamPolicy | None:
 
 
 def _theta(db: Connection, stream: str, policy: StreamPolicy) -> Box:
-    start, floor = policy.theta.start.box, policy.theta.floor.box
+    start, floor = box_of(policy.theta.start), box_of(policy.theta.floor)
     return learned(db, stream, start=start, floor=floor, misfit=policy.misfit)
 
 
@@ -200,7 +202,7 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
             wrong.append(f"entry {row.entry}: its result speaks of another window or tilt")
         if message.scale * entry.tilt < NANO:
             wrong.append(f"entry {row.entry}: noise of scale {message.scale:g} costs more than was charged")
-        theta = message.theta.box
+        theta = box_of(message.theta)
         if account is None or (account.theta, account.adversary) != (theta, message.adversary):
             account, position = Account(theta, message.adversary, tilt), 0
         while position < len(entries) and entries[position].id <= row.entry:
@@ -242,9 +244,9 @@ def _settings(db: Connection, stream: str, policy: StreamPolicy) -> Check:
         if current is None or message.policy != current.version:
             continue
         count += 1
-        noise = message.noise
-        found = loss(message.theta.box, tau0=noise.tau0, tau1=noise.tau1, adversary=policy.adversary)
-        if (row.rho0, row.rho1) != (message.rho0, message.rho1) or found > policy.epsilon.operator:
+        noise = flips_of(message.noise)
+        found = loss(box_of(message.theta), tau0=noise.tau0, tau1=noise.tau1, adversary=policy.adversary)
+        if (row.rho0, row.rho1) != (noise.rho0, noise.rho1) or found > policy.epsilon.operator:
             wrong.append(f"version {row.version}")
     name = "settings keep the operator's promise"
     return Check(stream, name, not wrong, ", ".join(wrong) or f"{count} settings under this policy")

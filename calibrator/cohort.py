@@ -25,11 +25,12 @@ from broker.messages import (
     Seen,
     Status,
     StreamPolicy,
-    Theta,
     decode,
 )
+from broker.noise import flips_of
 from broker.problem import Problem, Reason, Rejected
 from broker.signature import PrivateKey, PublicKey, Signed, verify
+from broker.theta import box_of, theta_of
 from broker.topics import Topics, parse
 from calibrator import ingest, release, store
 from calibrator.account import Account
@@ -217,6 +218,8 @@ class Cohort:
                 Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.policy.version}"
             )
         for name, stream in policy.streams.items():
+            if len(stream.states) > 2:
+                raise Rejected(Reason.POLICY_MISMATCH, f"{name} has more than two states")
             old = self.policy.streams.get(name) if self.policy else None
             if old is not None and old.period_ms != stream.period_ms:
                 raise Rejected(
@@ -365,7 +368,7 @@ class Cohort:
 
     def _theta(self, db: Connection, name: str, stream: StreamPolicy) -> Box:
         return learned(
-            db, name, start=stream.theta.start.box, floor=stream.theta.floor.box, misfit=stream.misfit
+            db, name, start=box_of(stream.theta.start), floor=box_of(stream.theta.floor), misfit=stream.misfit
         )
 
     def _account(self, db: Connection, name: str, stream: StreamPolicy) -> Account:
@@ -405,12 +408,13 @@ class Cohort:
             tick=self._tick(stream),
         )
         if fresh is not None:
+            noise = flips_of(fresh.message.noise)
             self._log.info(
                 "setting_made",
                 stream=name,
                 version=fresh.message.version,
-                rho0=round(fresh.message.rho0, 6),
-                rho1=round(fresh.message.rho1, 6),
+                rho0=round(noise.rho0, 6),
+                rho1=round(noise.rho1, 6),
             )
             return fresh
         kept = current(db, name, self.policy.version)
@@ -438,7 +442,7 @@ class Cohort:
             self._alarm(name, stopped)
 
         def told(budget: float, loss: float) -> AccountMessage:
-            return AccountMessage(budget=budget, loss=loss, left=budget - loss, theta=Theta.of(account.theta))
+            return AccountMessage(budget=budget, loss=loss, left=budget - loss, theta=theta_of(account.theta))
 
         return LedgerState(
             stream=name,

@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from broker.messages import Level
 from broker.settings_file import BrokerSection, Section, read_settings
+from broker.shape import Level
 from broker.signature import PrivateKey, PublicKey
 from broker.topics import SHARDS
 

@@ -22,9 +22,11 @@ from functools import lru_cache
 
 from sqlalchemy import Connection, func, insert, select
 
-from broker.messages import NoiseSetting, StreamPolicy, Theta, encode
+from broker.messages import NoiseSetting, StreamPolicy, encode
+from broker.noise import Flips, flips_of
 from broker.problem import Problem
 from broker.signature import PrivateKey, Signed
+from broker.theta import theta_of
 from calibrator.charge import NANO, known_limits, tilt_of_devices
 from calibrator.store import setting
 from pufferfish.binary import Box, Noise, loss, optimal_noise
@@ -80,7 +82,7 @@ def next_setting(
     noise = mixable(best_noise(theta, policy), issued, theta=theta, policy=policy)
     old = current(db, stream, policy_version, device)
     if old is not None:
-        old_noise = old.message.noise
+        old_noise = flips_of(old.message.noise)
         still_enough = (
             loss(theta, tau0=old_noise.tau0 + own, tau1=old_noise.tau1 + own, adversary=policy.adversary)
             <= epsilon
@@ -95,9 +97,8 @@ def next_setting(
         cohort=cohort,
         stream=stream,
         device=device,
-        theta=Theta.of(theta),
-        rho0=noise.rho0,
-        rho1=noise.rho1,
+        theta=theta_of(theta),
+        noise=Flips(rho0=noise.rho0, rho1=noise.rho1),
     )
     made = Current(message, encode(key.sign(message)))
     store_setting(db, made, tick=tick)
@@ -107,6 +108,7 @@ def next_setting(
 def store_setting(db: Connection, made: Current, *, tick: int) -> None:
     """Keep a setting for ever; `tick` is the first at which a device can have it."""
     message = made.message
+    noise = flips_of(message.noise)
     db.execute(
         insert(setting).values(
             stream=message.stream,
@@ -114,8 +116,8 @@ def store_setting(db: Connection, made: Current, *, tick: int) -> None:
             policy=message.policy,
             device=message.device,
             issued=tick,
-            rho0=message.rho0,
-            rho1=message.rho1,
+            rho0=noise.rho0,
+            rho1=noise.rho1,
             payload=made.payload,
         )
     )

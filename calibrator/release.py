@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from broker.messages import Release, StreamPolicy, Theta, encode
+from broker.messages import Release, StreamPolicy, encode
+from broker.theta import theta_of
 from broker.topics import Topics
 from calibrator import learn
 from calibrator.account import Account
@@ -337,7 +338,7 @@ class Draw:
             loss=self.loss,
             budget=self.policy.epsilon.public,
             adversary=self.policy.adversary,
-            theta=Theta.of(self.account.theta),
+            theta=theta_of(self.account.theta),
             entry=self.entry,
         )
 

@@ -33,15 +33,16 @@ from broker.messages import (
     NoiseSetting,
     Policy,
     StreamPolicy,
-    Theta,
     Threshold,
     encode,
 )
 from broker.nats import NatsServer
+from broker.noise import Flips
 from broker.packing import pack
 from broker.process import BrokerProcess
 from broker.signature import PrivateKey
 from broker.site import Identity, Site
+from broker.theta import theta_of
 from broker.topics import Topics
 from evaluation.benchmarks.rows import Row
 from pufferfish.binary import Box, optimal_noise
@@ -50,7 +51,7 @@ from pufferfish.draw import threshold
 TOPICS = Topics("bench")
 DEVICE = "device"
 OPS, CALIBRATOR = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32)
-THETA = Theta.of(Box(0.05, 0.5, 0.05, 0.5))
+THETA = Box(0.05, 0.5, 0.05, 0.5)
 QUIET = logger("error", "json", open(os.devnull, "w"))  # noqa: SIM115  # lives as long as the benchmark
 
 
@@ -84,7 +85,7 @@ def _policy(period_ms: int) -> Policy:
         states=("low", "high"),
         period_ms=period_ms,
         discretiser=Threshold(at=75.0, hysteresis=2.0),
-        theta=Assumption(start=THETA, floor=THETA),
+        theta=Assumption(start=theta_of(THETA), floor=theta_of(THETA)),
         epsilon=Audiences(operator=2.0, public=1.0),
         windows={},
     )
@@ -92,9 +93,14 @@ def _policy(period_ms: int) -> Policy:
 
 
 def _noise() -> NoiseSetting:
-    best = optimal_noise(THETA.box, 2.0)
+    best = optimal_noise(THETA, 2.0)
     return NoiseSetting(
-        version=1, policy=1, cohort="bench", stream="motion", theta=THETA, rho0=best.rho0, rho1=best.rho1
+        version=1,
+        policy=1,
+        cohort="bench",
+        stream="motion",
+        theta=theta_of(THETA),
+        noise=Flips(rho0=best.rho0, rho1=best.rho1),
     )
 
 

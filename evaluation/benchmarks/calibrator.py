@@ -25,7 +25,6 @@ from broker.messages import (
     Batch,
     Policy,
     StreamPolicy,
-    Theta,
     Threshold,
     Window,
     encode,
@@ -35,6 +34,7 @@ from broker.packing import pack
 from broker.settings_file import BrokerSection
 from broker.signature import PrivateKey
 from broker.site import Identity, Site
+from broker.theta import theta_of
 from broker.topics import Topics
 from calibrator import release, store
 from calibrator.account import Account
@@ -67,7 +67,7 @@ def _policy(ticks: int) -> Policy:
         states=("still", "moving"),
         period_ms=1,
         discretiser=Threshold(at=1.0),
-        theta=Assumption(start=Theta.of(THETA), floor=Theta.of(THETA)),
+        theta=Assumption(start=theta_of(THETA), floor=theta_of(THETA)),
         epsilon=Audiences(operator=4.0, public=1.0),
         # The shortest pays for learning; the other one is charged for its release alone.
         windows={"shortest": Window(ticks=ticks - 1), "window": Window(ticks=ticks)},

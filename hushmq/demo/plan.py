@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.simulate import SimulatedChain
-from broker.messages import Assumption, Audiences, Interval, Policy, StreamPolicy, Theta, Threshold, Window
+from broker.messages import Assumption, Audiences, Policy, StreamPolicy, Threshold, Window
 from broker.process import write_private
 from broker.signature import PrivateKey
 from broker.site import Identity, Role, Site
+from broker.theta import BinaryTheta, Interval
 
 STREAM = "motion"
 WINDOW = "two-seconds"
@@ -87,8 +88,8 @@ def _policy(cohort: str, epsilon: float) -> Policy:
     return Policy(version=1, cohort=cohort, streams={STREAM: stream})
 
 
-def _theta(q_low: float, q_high: float, r_low: float, r_high: float) -> Theta:
-    return Theta(q=Interval(low=q_low, high=q_high), r=Interval(low=r_low, high=r_high))
+def _theta(q_low: float, q_high: float, r_low: float, r_high: float) -> BinaryTheta:
+    return BinaryTheta(q=Interval(low=q_low, high=q_high), r=Interval(low=r_low, high=r_high))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from broker.messages import NoiseSetting
+from broker.noise import flips_of
 from hushmq.demo.audience import Reader, Record
 from hushmq.demo.books import Books
 from hushmq.demo.plan import STREAM, Plan
@@ -64,7 +65,8 @@ def _sanitized(record: Record) -> Check:
         if setting is None:
             wrong.append(f"{device} used noise version {version}, which nobody pushed")
             continue
-        for state, rho in ((0, setting.rho0), (1, setting.rho1)):
+        noise = flips_of(setting.noise)
+        for state, rho in ((0, noise.rho0), (1, noise.rho1)):
             shown, flipped = flips[state], flips[state + 2]
             if abs(flipped - shown * rho) > SIGMAS * math.sqrt(shown * rho * (1 - rho)) + 1:
                 wrong.append(
@@ -80,7 +82,8 @@ def _sanitized(record: Record) -> Check:
 
 
 def _signal(setting: NoiseSetting) -> float:
-    return 1 - setting.rho0 - setting.rho1
+    noise = flips_of(setting.noise)
+    return 1 - noise.rho0 - noise.rho1
 
 
 def _tightened(plan: Plan, record: Record) -> Check:

@@ -17,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from broker.messages import Account, NoiseSetting, Release, StreamStatus
+from broker.noise import flips_of
+from broker.theta import box_of
 from hushmq.demo.audience import Record
 from hushmq.demo.plan import STREAM, Plan
 from hushmq.demo.verdict import Check
@@ -135,12 +137,12 @@ def _noise(moment: Moment, width: int) -> RenderableType:
 
 
 def _setting(setting: NoiseSetting) -> tuple[str, str, str, str]:
-    q, r = setting.theta.q, setting.theta.r
+    theta, noise = box_of(setting.theta), flips_of(setting.noise)
     return (
-        f"{q.low:.2f}–{q.high:.2f}",
-        f"{r.low:.2f}–{r.high:.2f}",
-        f"{setting.rho0:.3f}",
-        f"{setting.rho1:.3f}",
+        f"{theta.q_low:.2f}–{theta.q_high:.2f}",
+        f"{theta.r_low:.2f}–{theta.r_high:.2f}",
+        f"{noise.rho0:.3f}",
+        f"{noise.rho1:.3f}",
     )
 
 

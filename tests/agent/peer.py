@@ -24,20 +24,21 @@ from broker.messages import (
     Seen,
     Status,
     StreamPolicy,
-    Theta,
     Threshold,
     decode,
     encode,
 )
+from broker.noise import Flips
 from broker.packing import unpack
 from broker.process import BrokerProcess
 from broker.signature import PrivateKey
+from broker.theta import BinaryTheta, theta_of
 from broker.topics import Topics, parse
 from pufferfish.binary import Box, optimal_noise
 
 OPS, CALIBRATOR = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32)
-WIDE = Theta.of(Box(0.05, 0.5, 0.05, 0.5))
-NARROW = Theta.of(Box(0.2, 0.3, 0.3, 0.4))
+WIDE = theta_of(Box(0.05, 0.5, 0.05, 0.5))
+NARROW = theta_of(Box(0.2, 0.3, 0.3, 0.4))
 DEVICE = "wearable-1"
 
 
@@ -65,16 +66,17 @@ def policy(version: int = 1, **changes: Any) -> Policy:
     return Policy(version=version, cohort="test", streams={"motion": stream_policy(**changes)})
 
 
-def noise(version: int = 1, *, theta: Theta = WIDE, epsilon: float = 2.0, **changes: Any) -> NoiseSetting:
-    best = optimal_noise(theta.box, epsilon)
+def noise(
+    version: int = 1, *, theta: BinaryTheta = WIDE, epsilon: float = 2.0, **changes: Any
+) -> NoiseSetting:
+    best = optimal_noise(theta.chains, epsilon)
     fields: dict[str, Any] = {
         "version": version,
         "policy": 1,
         "cohort": "test",
         "stream": "motion",
         "theta": theta,
-        "rho0": best.rho0,
-        "rho1": best.rho1,
+        "noise": Flips(rho0=best.rho0, rho1=best.rho1),
     }
     return NoiseSetting(**(fields | changes))
 

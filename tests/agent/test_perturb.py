@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent.perturb import LONGEST, Mechanism, runs
 from broker.messages import Batch, decode
+from broker.noise import Flips
 from broker.packing import unpack
 from tests.agent.peer import noise
 
@@ -39,8 +40,8 @@ def test_batches_chain_over_gaps() -> None:
 
 def test_the_noise_is_that_of_the_setting() -> None:
     """Frequencies of flips in packed batches: 6 standard deviations hold the truth (2e-9), 30% off is outside."""
-    setting, count = noise(1, rho0=0.2, rho1=0.35), 60_000
-    for state, rho in ((0, setting.rho0), (1, setting.rho1)):
+    setting, count = noise(1, noise=Flips(rho0=0.2, rho1=0.35)), 60_000
+    for state, rho in ((0, 0.2), (1, 0.35)):
         flips = 0
         for made in Mechanism(setting).batches("motion", 0, [state] * count, after=None):
             batch = decode(Batch, made.payload)

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from agent.settings import Settings, Trust
-from broker.messages import Audiences, Message, NoiseSetting, Policy, Theta
+from broker.messages import Audiences, Message, NoiseSetting, Policy
+from broker.noise import Flips, flips_of
 from broker.problem import Reason, Rejected
 from broker.signature import PrivateKey
+from broker.theta import theta_of
 from broker.topics import Address
-from pufferfish.binary import Box, Noise, loss
+from pufferfish.binary import Box, loss
 from tests.agent.peer import CALIBRATOR, DEVICE, NARROW, OPS, WIDE, noise, policy, sign
 
 POLICY = Address("test", "policy")
@@ -81,13 +83,19 @@ def test_a_policy_is_refused_for_its_reason_and_changes_nothing(
 
 def weakened(setting: NoiseSetting, share: float) -> NoiseSetting:
     """The setting with both flip probabilities a little smaller."""
-    return setting.model_copy(update={"rho0": setting.rho0 * (1 - share), "rho1": setting.rho1 * (1 - share)})
+    flips = flips_of(setting.noise)
+    return setting.model_copy(
+        update={"noise": Flips(rho0=flips.rho0 * (1 - share), rho1=flips.rho1 * (1 - share))}
+    )
 
 
 REFUSED_NOISE: list[tuple[bytes, Reason]] = [
     (b"\xff", Reason.MALFORMED),
     (sign(noise(6, policy=3), OPS), Reason.UNKNOWN_KEY),
-    (tampered(noise(6, policy=3), lambda tree: tree["message"].update(rho0=0.3)), Reason.BAD_SIGNATURE),
+    (
+        tampered(noise(6, policy=3), lambda tree: tree["message"]["noise"].update(rho0=0.3)),
+        Reason.BAD_SIGNATURE,
+    ),
     (sign(noise(4, policy=3)), Reason.STALE_VERSION),
     (sign(noise(5, policy=3, theta=NARROW)), Reason.STALE_VERSION),
     (sign(noise(6, policy=2)), Reason.POLICY_MISMATCH),
@@ -95,8 +103,8 @@ REFUSED_NOISE: list[tuple[bytes, Reason]] = [
     (sign(noise(6, policy=3, cohort="other")), Reason.WRONG_ADDRESS),
     (sign(noise(6, policy=3, stream="sound")), Reason.WRONG_ADDRESS),
     (sign(noise(6, policy=3, device=DEVICE)), Reason.WRONG_ADDRESS),
-    (sign(noise(6, policy=3, theta=Theta.of(Box(0.21, 0.3, 0.3, 0.4)))), Reason.THETA_NARROWER_THAN_FLOOR),
-    (sign(noise(6, policy=3, rho0=0.0009)), Reason.NOISE_BELOW_FLOOR),
+    (sign(noise(6, policy=3, theta=theta_of(Box(0.21, 0.3, 0.3, 0.4)))), Reason.THETA_NARROWER_THAN_FLOOR),
+    (sign(noise(6, policy=3, noise=Flips(rho0=0.0009, rho1=0.4))), Reason.NOISE_BELOW_FLOOR),
     (sign(weakened(noise(6, policy=3), 0.001)), Reason.LOSS_ABOVE_EPSILON),
     (sign(noise(6, policy=3, epsilon=2.01)), Reason.LOSS_ABOVE_EPSILON),
 ]
@@ -118,8 +126,8 @@ def test_a_noise_setting_is_refused_for_its_reason_and_the_last_good_one_stays(
 def test_the_refused_tenth_of_a_percent_is_really_over_and_the_optimum_really_within() -> None:
     """The border the test above relies on, from the loss itself."""
     for setting, within in ((noise(6), True), (weakened(noise(6), 0.001), False)):
-        found = Noise(setting.rho0, setting.rho1)
-        assert (loss(WIDE.box, tau0=found.tau0, tau1=found.tau1) <= 2.0) == within
+        found = flips_of(setting.noise)
+        assert (loss(WIDE.chains, tau0=found.tau0, tau1=found.tau1) <= 2.0) == within
 
 
 def test_the_same_setting_again_is_neither_a_change_nor_a_refusal(settings: Settings) -> None:

@@ -21,6 +21,7 @@ from agent.windows import Closed, MadeRelease, WindowCounter, release, tilt
 from broker.connection import Connection
 from broker.log import logger
 from broker.messages import Audiences, DeviceWindow, Release, decode
+from broker.noise import flips_of
 from broker.problem import Reason, Rejected
 from broker.process import BrokerProcess
 from pufferfish.binary import limits, loss
@@ -71,7 +72,7 @@ def test_windows_are_priced_together() -> None:
 
 def test_the_policy_is_refused_when_its_windows_lose_a_little_too_much_to_the_public(tmp_path: Path) -> None:
     """The border is THEORY's s = 1/log min(M0, M1) for the policy's ε; a thousandth below it is refused."""
-    border = 1 / min(limits(WIDE.box, 1.0))
+    border = 1 / min(limits(WIDE.chains, 1.0))
     epsilon = Audiences(operator=4.0, public=1.0)
     for scale, accepted in ((border * 1.001, True), (border * 0.999, False)):
         settings = fresh(tmp_path)
@@ -97,7 +98,9 @@ def test_stream_and_windows_together_stay_within_epsilon_for_operators(tmp_path:
         settled().offer(NOISE, sign(noise(1)), {})
     assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
     roomy = noise(1, epsilon=1.2)
-    together = loss(WIDE.box, tau0=roomy.noise.tau0 + 1 / 20, tau1=roomy.noise.tau1 + 1 / 20)
+    together = loss(
+        WIDE.chains, tau0=flips_of(roomy.noise).tau0 + 1 / 20, tau1=flips_of(roomy.noise).tau1 + 1 / 20
+    )
     assert together <= 2.0
     assert settled().offer(NOISE, sign(roomy), {})
 
@@ -113,7 +116,7 @@ def test_a_release_says_what_it_is() -> None:
     one = found[0]
     assert (one.scope, one.first, one.last, one.ticks, one.devices, one.entry) == (DEVICE, 100, 199, 90, 1, 1)
     assert one.tilt == 200_000_000
-    assert one.loss == loss(WIDE.box, tau0=0.2, tau1=0.2)
+    assert one.loss == loss(WIDE.chains, tau0=0.2, tau1=0.2)
     assert all(sum(each.counts) == 90 for each in found)
     error = one.standard_errors[1] * 90
     assert abs(fmean(each.counts[1] for each in found) - 30) < 6 * error / draws**0.5

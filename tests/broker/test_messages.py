@@ -1,8 +1,8 @@
 """Strict parsing: every fault has its reason code, nothing but Rejected is ever raised, stored messages stay readable.
 
-Compatibility is kept by the files in `stored/`. `stored/v1` holds one message of every kind as version 1 was first
-written: they must be read for ever, to the same content. `stored/refused/<reason>` holds what must be refused.
-A file is never changed; new ones may come.
+Compatibility is kept by the files in `stored/`. `stored/v1` holds messages of every kind as version 1 was first
+written, named <Kind>[-<what>]: they must be read for ever, to the same content. `stored/refused/<reason>` holds what
+must be refused. A file is never changed; new ones may come.
 """
 
 from __future__ import annotations
@@ -30,38 +30,49 @@ from broker.messages import (
     decode,
     encode,
 )
-from broker.packing import pack
+from broker.packing import bits_for, pack, unpack
 from broker.problem import Reason, Rejected
 
 STORED = Path(__file__).parent / "stored"
+
 KINDS: dict[str, type[BaseModel]] = {
     kind.__name__: kind for kind in (Policy, NoiseSetting, Batch, Seen, Status, Release, LedgerState)
 }
 
 
-def stored(kind: str) -> dict[str, Any]:
-    tree: dict[str, Any] = json.loads((STORED / "v1" / f"{kind}.json").read_bytes())
+STORED_NAMES = sorted(file.stem for file in (STORED / "v1").glob("*.json"))
+
+
+def stored(name: str) -> dict[str, Any]:
+    tree: dict[str, Any] = json.loads((STORED / "v1" / f"{name}.json").read_bytes())
     return tree
 
 
-def changed(kind: str, path: str, value: object) -> bytes:
+def changed(name: str, path: str, value: object) -> bytes:
     """The stored message with the value at the dotted path replaced (or added)."""
-    tree = stored(kind)
+    tree = stored(name)
     *way, last = path.split(".")
     node: Any = tree
     for step in way:
-        node = node[step]
-    node[last] = value
+        node = node[int(step)] if isinstance(node, list) else node[step]
+    node[int(last) if isinstance(node, list) else last] = value
     return json.dumps(tree).encode()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_stored_messages_are_read_and_written_as_they_were(kind: str) -> None:
+@pytest.mark.parametrize("name", STORED_NAMES)
+def test_stored_messages_are_read_and_written_as_they_were(name: str) -> None:
     """Version 1 as first written is read without loss: written again, it says the same, byte for byte canonical."""
-    payload = (STORED / "v1" / f"{kind}.json").read_bytes()
-    message = decode(KINDS[kind], payload)
+    payload, kind = (STORED / "v1" / f"{name}.json").read_bytes(), KINDS[name.split("-", maxsplit=1)[0]]
+    message = decode(kind, payload)
     assert json.loads(encode(message)) == json.loads(payload)
-    assert decode(KINDS[kind], canonical(message)) == message
+    assert decode(kind, canonical(message)) == message
+
+
+def test_a_message_of_every_kind_is_stored() -> None:
+    """And of every kind whose shape differs with the number of states, both."""
+    assert set(STORED_NAMES) >= set(KINDS)
+    more = {name.split("-")[0] for name in STORED_NAMES if name.endswith("-of-three-states")}
+    assert more == {"Policy", "NoiseSetting", "Batch", "Release", "LedgerState"}
 
 
 @pytest.mark.parametrize(
@@ -95,10 +106,22 @@ FAULTS: list[tuple[str, str, object, Reason, str]] = [
     ("Batch", "bits", 9, Reason.MALFORMED, "bits: Input should be less"),
     ("Batch", "states", "no base64!", Reason.MALFORMED, "states: String should match pattern"),
     ("Batch", "noise", 0, Reason.MALFORMED, "noise: Input should be greater"),
-    ("NoiseSetting", "rho0", float("nan"), Reason.MALFORMED, "rho0: Input should be a finite number"),
-    ("NoiseSetting", "rho0", float("inf"), Reason.MALFORMED, "rho0: Input should be a finite number"),
-    ("NoiseSetting", "rho0", 0, Reason.MALFORMED, "rho0: Input should be greater than 0"),
-    ("NoiseSetting", "rho0", 0.99, Reason.MALFORMED, "rho0 . rho1 must be below 1"),
+    (
+        "NoiseSetting",
+        "noise.rho0",
+        float("nan"),
+        Reason.MALFORMED,
+        "noise.rho0: Input should be a finite number",
+    ),
+    (
+        "NoiseSetting",
+        "noise.rho0",
+        float("inf"),
+        Reason.MALFORMED,
+        "noise.rho0: Input should be a finite number",
+    ),
+    ("NoiseSetting", "noise.rho0", 0, Reason.MALFORMED, "noise.rho0: Input should be greater than 0"),
+    ("NoiseSetting", "noise.rho0", 0.99, Reason.MALFORMED, "rho0 . rho1 must be below 1"),
     ("NoiseSetting", "stream", "a/b", Reason.MALFORMED, "stream: String should match pattern"),
     ("NoiseSetting", "stream", "motion\n", Reason.MALFORMED, "stream: String should match pattern"),
     (
@@ -135,14 +158,90 @@ FAULTS: list[tuple[str, str, object, Reason, str]] = [
     ("LedgerState", "entries", -1, Reason.MALFORMED, "entries: Input should be greater"),
 ]
 
+ACTIVITY = "streams.activity"
+FLOOR = stored("NoiseSetting-of-three-states")["theta"]
+NARROW = {"low": FLOOR["low"], "high": FLOOR["high"]}
+MANY_STATES_FAULTS: list[tuple[str, str, object, Reason, str]] = [
+    (f"{kind}-of-three-states", path, value, Reason.MALFORMED, words)
+    for kind, path, value, words in (
+        ("Policy", f"{ACTIVITY}.adversary", "informed", 'with more, say adversary = "prior"'),
+        ("Policy", f"{ACTIVITY}.states", ["a", "b"], "theta must be {q, r} for 2 states"),
+        ("Policy", f"{ACTIVITY}.states", ["a", "b", "b"], "states must have different names"),
+        ("Policy", f"{ACTIVITY}.states", list("abcd"), "theta must be {low, high} with 4 rows each"),
+        ("Policy", f"{ACTIVITY}.states", ["a"], "states: Tuple should have at least 2 items"),
+        ("Policy", f"{ACTIVITY}.states", list(map(str, range(257))), "states: Tuple should have at most 256"),
+        ("Policy", f"{ACTIVITY}.discretiser.edges", [1.5], "bins make one state more than they have edges"),
+        ("Policy", f"{ACTIVITY}.discretiser", {"kind": "threshold", "at": 1.0}, "a threshold makes two"),
+        (
+            "Policy",
+            f"{ACTIVITY}.theta.floor",
+            stored("Policy")["streams"]["motion"]["theta"]["floor"],
+            "theta: Value error, start and floor must be for the same number of states",
+        ),
+        ("Policy", f"{ACTIVITY}.theta.start.low.0.1", 0.11, "theta: Value error, start must contain floor"),
+        (
+            "Policy",
+            f"{ACTIVITY}.theta.start.backward",
+            FLOOR | {"backward": None},
+            "backward.backward: Extra",
+        ),
+        (
+            "Policy",
+            f"{ACTIVITY}.theta.start.backward",
+            NARROW,
+            "theta: Value error, start must contain floor",
+        ),
+        ("Policy", f"{ACTIVITY}.theta.start.low.0.0", -0.1, r"theta.start.low.0.0: Input should be greater"),
+        ("Policy", f"{ACTIVITY}.theta.start.high.2.2", 1.1, r"theta.start.high.2.2: Input should be less"),
+        ("Policy", f"{ACTIVITY}.theta.start.low.1.2", 0.7, "theta.start: .*entry 1, 2 must have"),
+        ("Policy", f"{ACTIVITY}.theta.start.low.1", [0.3, 0.4, 0.4], "theta.start: .*row 1 leaves no"),
+        ("Policy", f"{ACTIVITY}.theta.start.high.1", [0.3, 0.3, 0.3], "theta.start: .*row 1 leaves no"),
+        ("Policy", f"{ACTIVITY}.theta.start.low.1", [0.3, 0.4], "theta.start: .*row 1 must have 3 entries"),
+        ("Policy", f"{ACTIVITY}.theta.start.low", [[0.5, 0.5], [0.5, 0.5]], "start.low: .*at least 3 items"),
+        ("Policy", f"{ACTIVITY}.windows.hour.method", "mqm-exact", "mqm-exact is for two states: use tilted"),
+        ("Policy", f"{ACTIVITY}.theta.start", {}, "theta.start.low: Field required"),
+        ("Policy", f"{ACTIVITY}.theta.start", {"q": {}}, "theta.start.q.low: Field required"),
+        ("Policy", f"{ACTIVITY}.theta.start", 7, "theta.start: "),
+        ("NoiseSetting", "noise", {"rho0": 0.2, "rho1": 0.2}, "theta and noise must be for the same number"),
+        ("NoiseSetting", "noise.rho0", 0.2, "noise.rho0: Extra inputs"),
+        ("NoiseSetting", "noise.emission.1.1", 0.0, "noise.emission.1.1: Input should be greater than 0"),
+        ("NoiseSetting", "noise.emission.1.1", 1.0, "noise.emission.1.1: Input should be less than 1"),
+        ("NoiseSetting", "noise.emission.1.1", 0.51, "noise: Value error, emission row 1 must sum to 1"),
+        ("NoiseSetting", "noise.emission.1", [0.5, 0.5], "noise: Value error, emission row 1 must have 3"),
+        ("NoiseSetting", "noise.emission", [[0.4, 0.3, 0.3]] * 3, "the rows of emission must differ"),
+        ("NoiseSetting", "noise.emission", [[0.5, 0.5]] * 2, "noise.emission: .*at least 3 items"),
+        ("NoiseSetting", "noise.certificate", None, "noise.certificate: Input should be"),
+        ("NoiseSetting", "noise.certificate.tau", 0, "noise.certificate.tau: Input should be greater"),
+        ("NoiseSetting", "noise.certificate.tau", float("inf"), "certificate.tau: Input should be a finite"),
+        ("NoiseSetting", "noise.certificate.left.hops", 0, "certificate.left.hops: Input should be greater"),
+        (
+            "NoiseSetting",
+            "noise.certificate.left.hops",
+            2.0,
+            "certificate.left.hops: Input should be a valid",
+        ),
+        (
+            "NoiseSetting",
+            "noise.certificate.right.bound",
+            -1,
+            "certificate.right.bound: Input should be great",
+        ),
+        ("Release", "theta", stored("Release")["theta"], "theta must be for as many states as there are"),
+        ("Release", "counts", [1, 2], "must be equally many"),
+        ("LedgerState", "public.theta.backward.low.0.0", 0.9, "public.theta.backward: .*entry 0, 0 must"),
+        ("Batch", "bits", 1, "states do not have the length"),
+        ("Batch", "bits", 3, "states do not have the length"),
+    )
+]
 
-@pytest.mark.parametrize(("kind", "path", "value", "reason", "words"), FAULTS)
-def test_every_fault_has_its_reason(kind: str, path: str, value: object, reason: Reason, words: str) -> None:
+
+@pytest.mark.parametrize(("name", "path", "value", "reason", "words"), [*FAULTS, *MANY_STATES_FAULTS])
+def test_every_fault_has_its_reason(name: str, path: str, value: object, reason: Reason, words: str) -> None:
     """One field wrong: refused with the code, the field and the rule, and without the value."""
     with pytest.raises(Rejected, match=words) as caught:
-        decode(KINDS[kind], changed(kind, path, value))
+        decode(KINDS[name.split("-", maxsplit=1)[0]], changed(name, path, value))
     assert caught.value.reason is reason
-    assert caught.value.detail.startswith(f"{kind}: ")
+    assert caught.value.detail.startswith(f"{name.split('-', maxsplit=1)[0]}: ")
     assert "secret" not in str(caught.value)
 
 
@@ -200,10 +299,10 @@ json_values = st.recursive(
 )
 
 
-@given(st.sampled_from(sorted(KINDS)), st.data())
-def test_any_one_value_replaced_is_accepted_or_rejected(kind: str, data: st.DataObject) -> None:
+@given(st.sampled_from(STORED_NAMES), st.data())
+def test_any_one_value_replaced_is_accepted_or_rejected(name: str, data: st.DataObject) -> None:
     """Whatever stands in place of any one value, decode returns an equal message or raises Rejected."""
-    tree = stored(kind)
+    tree, kind = stored(name), KINDS[name.split("-", maxsplit=1)[0]]
     node: Any = tree
     while True:
         key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
@@ -212,22 +311,25 @@ def test_any_one_value_replaced_is_accepted_or_rejected(kind: str, data: st.Data
         node = node[key]
     node[key] = data.draw(json_values)
     try:
-        message = decode(KINDS[kind], json.dumps(tree).encode())
+        message = decode(kind, json.dumps(tree).encode())
     except Rejected:
         return
-    assert decode(KINDS[kind], encode(message)) == message
+    assert decode(kind, encode(message)) == message
 
 
 ticks = st.integers(0, 2**53 - 1)
 
 
-@given(
-    st.integers(1, 2**50), st.lists(st.integers(0, 1), min_size=1, max_size=500), st.integers(1, 2**53 - 1)
-)
-def test_a_batch_goes_round(first: int, states: list[int], noise: int) -> None:
-    """A batch of any size comes back as it was, and its last tick is first + count − 1."""
-    batch = Batch(first=first, after=first - 1, count=len(states), states=pack(states), noise=noise)
-    assert decode(Batch, encode(batch)) == batch
+@given(st.integers(1, 2**50), st.integers(2, 256), st.integers(1, 2**53 - 1), st.data())
+def test_a_batch_goes_round(first: int, k: int, noise: int, data: st.DataObject) -> None:
+    """A batch of any size and number of states comes back as it was, and its last tick is first + count − 1."""
+    states, bits = data.draw(st.lists(st.integers(0, k - 1), min_size=1, max_size=500)), bits_for(k)
+    batch = Batch(
+        first=first, after=first - 1, count=len(states), bits=bits, states=pack(states, bits), noise=noise
+    )
+    again = decode(Batch, encode(batch))
+    assert again == batch
+    assert list(unpack(again.states, again.count, again.bits)) == states
     assert batch.last == first + len(states) - 1
 
 

@@ -61,7 +61,7 @@ def test_spacing_and_order_do_not_matter_content_does() -> None:
 def test_the_canonical_encoding_is_one_byte_string() -> None:
     """Sorted keys, no spaces, UTF-8 unescaped, shortest floats: written down once by hand."""
     assert canonical(NOISE) == (
-        b'{"cohort":"home","device":null,"policy":3,"rho0":0.2,"rho1":0.25,"stream":"motion",'
+        b'{"cohort":"home","device":null,"noise":{"rho0":0.2,"rho1":0.25},"policy":3,"stream":"motion",'
         b'"theta":{"q":{"high":0.3,"low":0.2},"r":{"high":0.4,"low":0.3}},"v":1,"version":7}'
     )
 
@@ -71,7 +71,7 @@ def test_the_canonical_encoding_is_one_byte_string() -> None:
     [
         ("version", 8),
         ("policy", 4),
-        ("rho0", 0.20000000000000004),
+        ("noise", {"rho0": 0.20000000000000004, "rho1": 0.25}),
         ("stream", "other"),
         ("device", "wearable-1"),
     ],

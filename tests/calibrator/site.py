@@ -21,13 +21,13 @@ from broker.messages import (
     Policy,
     Seen,
     StreamPolicy,
-    Theta,
     Threshold,
     Window,
     encode,
 )
 from broker.packing import pack
 from broker.signature import PrivateKey
+from broker.theta import theta_of
 from broker.topics import Topics
 from calibrator import store
 from calibrator.cohort import Arrived, Cohort
@@ -59,7 +59,7 @@ def stream_policy(**changes: Any) -> StreamPolicy:
         "states": ("still", "moving"),
         "period_ms": 1000,
         "discretiser": Threshold(at=75.0),
-        "theta": Assumption(start=Theta.of(WIDE), floor=Theta.of(NARROW)),
+        "theta": Assumption(start=theta_of(WIDE), floor=theta_of(NARROW)),
         "adversary": "prior",
         "epsilon": Audiences(operator=4.0, public=1.0),
         "windows": {"short": Window(ticks=20)},

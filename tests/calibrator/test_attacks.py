@@ -14,11 +14,13 @@ import pytest
 from agent.config import TrustSection
 from agent.settings import Settings, Trust
 from agent.simulate import SimulatedChain
-from broker.messages import Batch, Counted, NoiseSetting, Seen, Theta, Window, decode, encode
+from broker.messages import Batch, Counted, NoiseSetting, Seen, Window, decode, encode
+from broker.noise import Flips, flips_of
 from broker.packing import unpack
 from broker.problem import Reason, Rejected
 from broker.process import BrokerProcess
 from broker.signature import PrivateKey
+from broker.theta import box_of, theta_of
 from broker.topics import parse
 from calibrator.cohort import Arrived
 from pufferfish.binary import Box
@@ -55,9 +57,8 @@ def setting(version: int = 9, **changes: object) -> NoiseSetting:
         "policy": 1,
         "cohort": "test",
         "stream": STREAM,
-        "theta": Theta.of(BARE),
-        "rho0": 0.01,
-        "rho1": 0.01,
+        "theta": theta_of(BARE),
+        "noise": Flips(rho0=0.01, rho1=0.01),
     }
     return NoiseSetting(**(fields | changes))  # type: ignore[arg-type]  # checked by the model
 
@@ -67,8 +68,8 @@ def true_setting(version: int = 2) -> bytes:
     from pufferfish.binary import optimal_noise
 
     theta = policy().streams[STREAM].theta.start
-    noise = optimal_noise(theta.box, 3.9, "prior")
-    message = setting(version, theta=theta, rho0=noise.rho0, rho1=noise.rho1)
+    noise = optimal_noise(box_of(theta), 3.9, "prior")
+    message = setting(version, theta=theta, noise=Flips(rho0=noise.rho0, rho1=noise.rho1))
     return encode(CALIBRATOR.sign(message))
 
 
@@ -261,7 +262,8 @@ def test_everything_at_once_on_a_real_broker(nats: BrokerProcess, tmp_path: Path
             for state, said in zip(true_states, unpack(message.states, message.count), strict=True):
                 shown[state] += 1
                 flips[state] += state != said
-        for state, rho in ((0, true.rho0), (1, true.rho1)):
+        noise = flips_of(true.noise)
+        for state, rho in ((0, noise.rho0), (1, noise.rho1)):
             band = 6 * math.sqrt(shown[state] * rho * (1 - rho))
             assert shown[state] > 100
             assert abs(flips[state] - shown[state] * rho) <= band

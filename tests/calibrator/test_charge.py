@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from broker.messages import Assumption, Audiences, Interval, StreamPolicy, Theta, Threshold, Window
+from broker.messages import Assumption, Audiences, StreamPolicy, Threshold, Window
+from broker.theta import BinaryTheta, theta_of
 from calibrator.charge import NANO, Debit, price_public, public_timeline, scale_for, spending
 from pufferfish.amplification import amplified
 from pufferfish.binary import Box, Noise
@@ -16,8 +17,8 @@ THETA = Box(0.2, 0.3, 0.25, 0.35)
 NOISE = Noise(0.3, 0.25)
 
 
-def theta_message(box: Box) -> Theta:
-    return Theta(q=Interval(low=box.q_low, high=box.q_high), r=Interval(low=box.r_low, high=box.r_high))
+def theta_message(box: Box) -> BinaryTheta:
+    return theta_of(box)
 
 
 def policy(*windows: int, public: float = 1.0, learning: float = 0.4) -> StreamPolicy:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.messages import LedgerState, Release, Theta, decode, encode
+from broker.messages import LedgerState, Release, decode, encode
 from broker.problem import Problem, Reason
+from broker.theta import theta_of
 from calibrator.cohort import Arrived
 from calibrator.mark import Mark, read_marks, write_marks
 from pufferfish.binary import Box
@@ -160,8 +161,8 @@ def test_the_file(tmp_path: Path) -> None:
 def test_a_wider_theta_stops_releases_with_an_alarm(tmp_path: Path) -> None:
     """The past is priced anew under a new Θ: over budget, releases stop, and the ledger and the log say why."""
     clock = Clock(START)
-    tight = Theta.of(NARROW)
-    wide = Theta.of(Box(0.01, 0.5, 0.01, 0.5))
+    tight = theta_of(NARROW)
+    wide = theta_of(Box(0.01, 0.5, 0.01, 0.5))
     with desk(sqlite(tmp_path), clock=clock) as here:
         here.adopt(policy(theta={"start": tight, "floor": tight}))
         fill(here, 0, 1)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from agent.settings import Trust, check_noise
 from broker.messages import Audiences, DeviceWindow, NoiseSetting, StreamPolicy
+from broker.noise import Flips, flips_of
 from broker.problem import Rejected
 from broker.signature import verify
 from calibrator.push import WORTH_PUSHING, Current, current, mixable, next_setting
@@ -40,8 +41,8 @@ def test_a_setting_keeps_the_operators_promise(tmp_path: Path) -> None:
         assert made is not None
         message = verify(NoiseSetting, made.payload, [CALIBRATOR.public])
         assert message == made.message
-        assert (message.version, message.policy, message.theta.box) == (1, 1, WIDE)
-        noise = message.noise
+        assert (message.version, message.policy, message.theta.chains) == (1, 1, WIDE)
+        noise = flips_of(message.noise)
         assert loss(WIDE, tau0=noise.tau0, tau1=noise.tau1, adversary="prior") <= 4.0
 
 
@@ -55,7 +56,9 @@ def test_hysteresis(tmp_path: Path) -> None:
         assert first is not None
         assert second is not None
         assert second.message.version == 2
-        signal = [1 - one.message.rho0 - one.message.rho1 for one in (first, second)]
+        signal = [
+            1 - one.rho0 - one.rho1 for one in (flips_of(first.message.noise), flips_of(second.message.noise))
+        ]
         assert signal[1] >= WORTH_PUSHING * signal[0]
 
 
@@ -66,7 +69,7 @@ def test_a_setting_too_weak_is_replaced_at_once(tmp_path: Path) -> None:
         make(db, NARROW)
         made = make(db, wider)
         assert made is not None
-        before, after = optimal_noise(NARROW, 4.0, "prior"), made.message.noise
+        before, after = optimal_noise(NARROW, 4.0, "prior"), flips_of(made.message.noise)
         assert after.rho0 + after.rho1 > before.rho0 + before.rho1
 
 
@@ -79,7 +82,7 @@ def test_no_moment_of_a_change_exceeds_the_promise(tmp_path: Path) -> None:
         old, new = make(db, WIDE), make(db, NARROW)
     assert old is not None
     assert new is not None
-    noises = [old.message.noise, new.message.noise]
+    noises = [flips_of(old.message.noise), flips_of(new.message.noise)]
     bold = Noise(noises[1].rho0 * 0.8, noises[1].rho1 * 0.8)
     ticks, epsilon = 6, 4.0
     worst = 0.0
@@ -150,7 +153,9 @@ def test_device_made_windows_are_left_room_for(tmp_path: Path) -> None:
         check_noise(setting, stream, trust)
         plain = optimal_noise(WIDE, 4.0, "prior")
         with pytest.raises(Rejected):
-            check_noise(setting.model_copy(update={"rho0": plain.rho0, "rho1": plain.rho1}), stream, trust)
+            check_noise(
+                setting.model_copy(update={"noise": Flips(rho0=plain.rho0, rho1=plain.rho1)}), stream, trust
+            )
         (state,) = here.cohort.accounts()
         assert state.public.loss == pytest.approx(loss(WIDE, tau0=0.1, tau1=0.1, adversary="prior"))
         for number in range(3):

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import func, select
 
 from broker.messages import Release, Window, decode
+from broker.noise import flips_of
 from calibrator import release, store
 from calibrator.account import Account
 from calibrator.charge import NANO, price_public, public_debits, scale_for, spending
@@ -336,7 +337,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
         here.clock.tick = START + ticks + 1
         rng = random.Random(5)
         setting = here.cohort.settings()[STREAM].message
-        p = 0.3 * (1 - setting.rho1) + 0.7 * setting.rho0
+        noise = flips_of(setting.noise)
+        p = 0.3 * (1 - noise.rho1) + 0.7 * noise.rho0
         sent = [[int(rng.random() < p) for _ in range(ticks)] for _ in range(devices)]
         here.cohort.take([from_device(f"d{n}", START, one) for n, one in enumerate(sent)])
         here.cohort.close_due()
