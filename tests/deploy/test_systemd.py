@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.deploy.command import parse
 
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
 
@@ -27,6 +30,15 @@ def test_systemd_finds_nothing_wrong(unit: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_the_command_is_one(unit: Path) -> None:
+    """What the unit starts is a command that hushmq has, with options that it takes."""
+    (line,) = (line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
+    executable, *words = shlex.split(line.removeprefix("ExecStart="))
+    assert executable == "/opt/hushmq/bin/hushmq"
+    parse(words)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_no_core_file(unit: Path) -> None:
-    """A core file would hold raw states: both units forbid it."""
+    """A core file would hold raw states: every unit forbids it."""
     assert "LimitCORE=0" in unit.read_text()
