@@ -48,6 +48,7 @@ COMMANDS = {
     "watch": Entry("broker.watch_cli", "print releases and status as they come"),
     "calibrate": Entry("hushmq.calibrate", "noise for a given loss"),
     "price": Entry("hushmq.price", "loss of a given noise"),
+    "audit": Entry("hushmq.audit", "try to refute a claimed loss by sampling the noise"),
     "scale": Entry("hushmq.scale", "Laplace scale for a chain, by any of the methods", "calibrator"),
     "ledger": Entry("hushmq.ledger", "price a timeline; show, verify and export a calibrator's ledger"),
     "evaluate": Entry("evaluation.cli", "the papers' tables and figures, and ours beside them", "evaluation"),

@@ -1,0 +1,107 @@
+"""What is claimed: by whoever types numbers, or by the settings that an agent follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.config import load
+from agent.serve import read_report
+from agent.settings import Settings, Trust
+from agent.windows import tilt
+from broker.messages import NoiseSetting
+from broker.noise import Flips, flips_of
+from broker.problem import Problem
+from broker.theta import box_of, theta_of
+from pufferfish.binary import Adversary, Box, Noise, loss
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That a stream with this noise loses at most ε to this adversary, whichever chain of Θ it is.
+
+    `windows` is the tilt of what the device releases beside the stream, as stated: it is priced, not sampled.
+    """
+
+    setting: NoiseSetting
+    epsilon: float
+    adversary: Adversary
+    windows: float = 0.0
+
+    @property
+    def theta(self) -> Box:
+        return box_of(self.setting.theta)
+
+    @property
+    def noise(self) -> Noise:
+        return flips_of(self.setting.noise)
+
+    def stated(self, adversary: Adversary) -> float:
+        """The loss computed from the noise as stated (docs/theory.md, Theorems 2, 4 and 6)."""
+        return loss(
+            self.theta,
+            tau0=self.noise.tau0 + self.windows,
+            tau1=self.noise.tau1 + self.windows,
+            adversary=adversary,
+        )
+
+
+def typed(q: float, r: float, noise: Noise, epsilon: float, adversary: Adversary) -> Claim:
+    """The claim about one chain and one noise."""
+    setting = NoiseSetting(
+        version=1,
+        policy=1,
+        cohort="audit",
+        stream="audit",
+        theta=theta_of(Box.point(q, r)),
+        noise=Flips(rho0=noise.rho0, rho1=noise.rho1),
+    )
+    return Claim(setting, epsilon, adversary)
+
+
+def of_agent(path: Path, stream: str | None) -> Claim:
+    """The claim of an agent's stream: the settings it follows, read from its folder and verified as it does.
+
+    Where the agent runs it is asked which version it follows, and that must be the one read.
+    """
+    config = load(path)
+    if not (config.folder / "settings").is_dir():
+        raise Problem(
+            f"{path}: folder: {config.folder} holds no settings; run the agent and push a policy first"
+        )
+    settings = Settings(
+        config.folder,
+        Trust.of(config.trust),
+        cohort=config.cohort,
+        device=config.device,
+        streams=config.streams,
+    )
+    try:
+        refused = settings.load({})
+    except OSError as error:
+        raise Problem(f"{error.filename}: {error.strerror}; run the audit as the agent's user") from None
+    if refused:
+        raise Problem(f"{path}: the agent would refuse what lies in its folder: {refused[0]}")
+    if stream is None and len(config.streams) > 1:
+        raise Problem(f"--stream: {path} has several; give one of {', '.join(config.streams)}")
+    name = stream or next(iter(config.streams))
+    if name not in config.streams:
+        raise Problem(f"--stream: {path} has no {name!r}; give one of {', '.join(config.streams)}")
+    if settings.policy is None or name not in settings.noise:
+        raise Problem(
+            f"{path}: stream {name} follows no noise setting, so it publishes nothing that could be audited"
+        )
+    setting, policy = settings.noise[name], settings.policy.streams[name]
+    if setting.noise.k > 2:
+        raise Problem(f"{path}: stream {name} has {setting.noise.k} states; an audit is for streams of two")
+    _same_as_running(config.folder, name, setting.version)
+    return Claim(setting, policy.epsilon.operator, policy.adversary, tilt(policy))
+
+
+def _same_as_running(folder: Path, stream: str, version: int) -> None:
+    report = read_report(folder)
+    if report is not None and (running := report["streams"][stream]["noise"]) != version:
+        raise Problem(
+            f"{folder}: the running agent follows version {running} of the noise for {stream}, the folder holds "
+            f"{version}; try again, or see why it cannot save: hushmq agent status"
+        )

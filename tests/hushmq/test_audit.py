@@ -1,0 +1,228 @@
+"""`hushmq audit`: it finds what is too weak, and does not cry wolf.
+
+Where a test depends on chance, the chance that it fails with nothing wrong is below 1e-6, and the text says why.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.stats import binom
+
+from broker.noise import Flips, flips_of
+from broker.process import BrokerProcess
+from hushmq.audit.claim import Claim, typed
+from hushmq.audit.measure import Audit, FlipCounts, Perturb, audit
+from pufferfish.binary import Adversary, Box, Noise, loss, optimal_noise
+from pufferfish.cgssy import corollary_2_exact
+from pufferfish.draw import Perturber
+from tests.agent.peer import CALIBRATOR, Peer, noise, policy, sign, wait_until, write_config
+from tests.agent.running import running
+from tests.hushmq.command import Hushmq
+
+SURE = 1 - 1e-7
+HEART = (0.0893, 0.1092)
+
+
+def ours(q: float, r: float, epsilon: float, adversary: Adversary = "informed") -> Claim:
+    return typed(q, r, optimal_noise(Box.point(q, r), epsilon, adversary), epsilon, adversary)
+
+
+def of(claim: Claim, drawn: Noise | Perturb | None = None, ticks: int = 1_000_000) -> Audit:
+    """An audit where the noise drawn may be another than stated."""
+    perturb = Perturber(drawn or claim.noise).perturb if isinstance(drawn, Noise | None) else drawn
+    return audit(claim, perturb, ticks=ticks, confidence=SURE)
+
+
+def plain(epsilon: float) -> Noise:
+    """Randomized response as if samples were independent."""
+    rho = 1 / (1 + math.exp(epsilon))
+    return Noise(rho, rho)
+
+
+@pytest.mark.parametrize(
+    ("q", "r", "epsilon"), [(*HEART, 1.0), (0.2, 0.2, 4.0), (0.028, 0.402, 2.0), (0.7, 0.6, 1.0)]
+)
+@pytest.mark.parametrize("adversary", ["prior", "informed"])
+def test_ours_is_within_the_claim(q: float, r: float, epsilon: float, adversary: Adversary) -> None:
+    """Nothing refutes it, and every bound is a lower bound on the exact loss of both adversaries."""
+    claim = ours(q, r, epsilon, adversary)
+    found = of(claim)
+    assert found.objections() == []
+    for kind in ("prior", "informed"):
+        exact = loss(Box.point(q, r), tau0=claim.noise.tau0, tau1=claim.noise.tau1, adversary=kind)
+        assert found.best_transcripts(kind).bound < exact
+        assert 0.7 * exact < found.by_ticks[kind] < exact
+
+
+@pytest.mark.parametrize(("q", "r"), [HEART, (0.2, 0.2), (0.7, 0.8)])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_plain_randomized_response_is_found_wanting(q: float, r: float, epsilon: float) -> None:
+    """By what is seen alone, each way: transcripts without any assumption on the noise, and flips."""
+    claim = typed(q, r, plain(epsilon), epsilon, "prior")
+    found = of(claim, ticks=2_000_000)
+    said = " / ".join(found.objections())
+    for evidence in ("the noise as stated", "transcripts show", "the flips show"):
+        assert evidence in said
+    assert "depend" not in said
+
+
+def test_the_literatures_noise_is_refuted_for_the_informed_adversary_only() -> None:
+    """CGSSY's noise at θ=0.2 and ε=4 keeps its word to who knows nothing, and breaks it to who knows some states."""
+    rho = corollary_2_exact(0.2, 4.0) * (1 + 1e-9)
+    prior, informed = (typed(0.2, 0.2, Noise(rho, rho), 4.0, kind) for kind in ("prior", "informed"))
+    assert of(prior, ticks=4_000_000).objections() == []
+    said = " / ".join(of(informed, ticks=4_000_000).objections())
+    assert "the flips show" in said
+
+
+def test_noise_two_per_cent_too_weak_is_found() -> None:
+    """The setting states the right ρ, the generator uses 2% less: some eighteen standard errors of the tilt."""
+    claim = ours(0.2, 0.2, 1.0)
+    assert claim.stated("informed") <= 1.0
+    weak = Noise(0.98 * claim.noise.rho0, 0.98 * claim.noise.rho1)
+    objections = of(claim, weak, ticks=4_000_000).objections()
+    assert len(objections) == 1
+    assert objections[0].startswith("the flips show a loss of at least 1.")
+
+
+def test_noise_far_too_weak_shows_in_transcripts() -> None:
+    """With a third of the noise gone, outputs alone refute the claim, whatever the noise is made of."""
+    claim = ours(0.2, 0.2, 1.0)
+    weak = Noise(2 / 3 * claim.noise.rho0, 2 / 3 * claim.noise.rho1)
+    assert any("transcripts show" in said for said in of(claim, weak, ticks=4_000_000).objections())
+
+
+def test_noise_drawn_once_for_two_ticks_is_found() -> None:
+    """Each flip has its stated probability; the pairs give it away."""
+    claim = ours(*HEART, 1.0)
+    even = Perturber(claim.noise)
+
+    def paired(states: bytes) -> bytes:
+        # Both ticks of a pair get the flip that a 0 would have got at the first.
+        flips = even.perturb(bytes(len(states)))
+        return bytes(state ^ flips[at & ~1] for at, state in enumerate(states))
+
+    assert any("depend on each other" in said for said in of(claim, paired).objections())
+
+
+def test_it_does_not_cry_wolf() -> None:
+    """Sixty audits at 80% of noise that loses exactly ε: no more are refuted than 20% can give by chance.
+
+    An audit that took frequencies for probabilities would refute more than half of them.
+    """
+    rho = corollary_2_exact(0.3, 1.0)
+    tau = math.log((1 - rho) / rho)
+    claim = typed(0.3, 0.3, Noise(rho, rho), loss(Box.point(0.3, 0.3), tau0=tau, tau1=tau), "informed")
+    perturb = Perturber(claim.noise).perturb
+    wolves = sum(bool(audit(claim, perturb, ticks=20_000, confidence=0.8).objections()) for _ in range(60))
+    assert wolves <= binom.isf(1e-7, 60, 0.2)
+
+
+def test_independence_by_definition() -> None:
+    """The p-value of the one pair of ticks there is, from its correlation."""
+    flips = FlipCounts()
+    states = bytes(1000)
+    flips.add(states, bytes([0, 1] * 500))
+    # Alternating flips: at lag 1 the correlation is −1 over 999 pairs.
+    assert flips.independence() < 1e-100
+    assert flips.bounds(0, 0.01)[0] < 0.5 < flips.bounds(0, 0.01)[1]
+
+
+NUMBERS = {"--q": "0.2", "--r": "0.2", "--rho0": "0.4355", "--rho1": "0.4355", "--epsilon": "1"}
+
+
+def words(**changes: str | None) -> list[str]:
+    given: dict[str, str | None] = {**NUMBERS, "--ticks": "200000", "--confidence": "0.999999"}
+    given |= {f"--{name}": value for name, value in changes.items()}
+    return [word for name, value in given.items() if value is not None for word in (name, value)]
+
+
+def test_the_command_says_within_the_claim(hushmq: Hushmq) -> None:
+    """Exit code 0, a verdict, and the bounds of both adversaries in JSON."""
+    found = hushmq("audit", *words(), "--json")
+    assert (found.code, found.err) == (0, "")
+    assert found.json["verdict"] == "within the claim"
+    assert found.json["transcripts_prior"] <= found.json["transcripts_informed"] < found.json["stated"] <= 1.0
+    assert found.json["ticks_prior"] <= found.json["ticks_informed"] < 1.0
+    assert 190_000 < found.json["ticks"] <= 200_000
+
+
+def test_the_command_says_refuted(hushmq: Hushmq) -> None:
+    """Exit code 1, and why."""
+    found = hushmq("audit", *words(rho0="0.2689", rho1="0.2689"))
+    assert found.code == 1
+    assert "verdict" in found.out
+    assert "refuted" in found.out
+    assert "transcripts show a loss of at least" in found.out
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (words(q="1.5"), "argument --q: '1.5' is not a number above 0 and below 1"),
+        (words(rho1=None, epsilon=None), "--rho1, --epsilon: missing; give all of them, or --config"),
+        (words(rho1="0.6"), "--rho0 0.4355 --rho1 0.6: rho0 + rho1 is 1.035"),
+        (words(ticks="10"), "--ticks: 10 is out of range: 10000 to"),
+        (words(confidence="1"), "argument --confidence: '1' is not a number above 0 and below 1"),
+        (words(config="agent.toml"), "--config and --q: give the agent's file or the numbers, not both"),
+        (words(stream="motion"), "--stream: it chooses among an agent's streams"),
+        (["--config", "nowhere.toml"], "--config: nowhere.toml: No such file"),
+    ],
+)
+def test_bad_input(hushmq: Hushmq, given: list[str], says: str) -> None:
+    """One line that names the option."""
+    assert hushmq("audit", *given).complaint.startswith(f"hushmq: {says}")
+
+
+def test_help_has_examples(hushmq: Hushmq) -> None:
+    """The help shows how it is used."""
+    assert "\nexamples:\n  hushmq audit --config agent.toml" in hushmq("audit", "--help").out
+
+
+def test_a_device_can_audit_itself() -> None:
+    """No numpy, nothing of an extra: what is installed on a device is enough."""
+    code = (
+        "import sys, hushmq.audit\n"
+        "print([name for name in ('numpy', 'scipy', 'opendp', 'sqlalchemy', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+AGENT = ("--ticks", 200_000, "--confidence", 0.999999, "--json")
+
+
+def test_a_running_agent(nats: BrokerProcess, tmp_path: Path, hushmq: Hushmq) -> None:
+    """The settings it follows, as it says itself, keep the policy's ε for operators."""
+    path = write_config(tmp_path, nats.port)
+    assert "holds no settings; run the agent" in hushmq("audit", "--config", path, *AGENT).complaint
+    with Peer(nats) as peer, running(path):
+        peer.push(policy())
+        peer.push(noise(3))
+        wait_until(lambda: peer.total() > 0)
+        found = hushmq("audit", "--config", path, *AGENT)
+        assert (found.code, found.json["verdict"]) == (0, "within the claim")
+        assert found.json["epsilon"] == 2.0
+        assert found.json["rho0"] == flips_of(noise(3).noise).rho0
+        assert found.json["stated"] <= 2.0
+        assert (
+            "has no 'other'; give one of motion"
+            in hushmq("audit", "--config", path, "--stream", "other").complaint
+        )
+        # A folder that no longer holds what the agent follows is not what its readers get.
+        kept = tmp_path / "state" / "settings" / "noise-motion.json"
+        kept.write_bytes(sign(noise(4), CALIBRATOR))
+        assert (
+            "follows version 3 of the noise for motion, the folder holds 4"
+            in hushmq("audit", "--config", path, *AGENT).complaint
+        )
+        kept.write_bytes(sign(noise(4, noise=Flips(rho0=0.01, rho1=0.01)), CALIBRATOR))
+        assert "would refuse what lies in its folder" in hushmq("audit", "--config", path, *AGENT).complaint
+    # After the agent has gone, the folder alone speaks.
+    kept.write_bytes(sign(noise(5), CALIBRATOR))
+    assert hushmq("audit", "--config", path, *AGENT).code == 0
