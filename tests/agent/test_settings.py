@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from agent.settings import Settings, Trust
-from broker.messages import Audiences, Message, NoiseSetting, Policy
+from broker.messages import Audiences, NoiseSetting, Policy
 from broker.noise import Flips, flips_of
 from broker.problem import Reason, Rejected
+from broker.shape import Message
 from broker.signature import PrivateKey
 from broker.theta import theta_of
 from broker.topics import Address

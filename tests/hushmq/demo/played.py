@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from broker import noise
 from broker.messages import (
     Account,
-    Interval,
     LedgerState,
     NoiseSetting,
     Release,
     Status,
     StreamStatus,
-    Theta,
 )
+from broker.theta import BinaryTheta, Interval
 from hushmq.demo.audience import Flips, Reader, Record
 from hushmq.demo.books import Books, DeviceBook
 from hushmq.demo.plan import STREAM, WINDOW, Plan, make_plan
@@ -19,8 +19,8 @@ from hushmq.demo.plan import STREAM, WINDOW, Plan, make_plan
 RHO = {1: 0.3, 2: 0.2}
 
 
-def theta(low: float, high: float) -> Theta:
-    return Theta(q=Interval(low=low, high=high), r=Interval(low=low, high=high))
+def theta(low: float, high: float) -> BinaryTheta:
+    return BinaryTheta(q=Interval(low=low, high=high), r=Interval(low=low, high=high))
 
 
 def plan(agents: int = 3) -> Plan:
@@ -31,7 +31,12 @@ def setting(cohort: str, version: int) -> NoiseSetting:
     rho = RHO[version]
     believed = theta(0.1 * version, 0.6 - 0.1 * version)
     return NoiseSetting(
-        version=version, policy=1, cohort=cohort, stream=STREAM, theta=believed, rho0=rho, rho1=rho
+        version=version,
+        policy=1,
+        cohort=cohort,
+        stream=STREAM,
+        theta=believed,
+        noise=noise.Flips(rho0=rho, rho1=rho),
     )
 
 
@@ -43,7 +48,8 @@ def release(entry: int = 1) -> Release:
     return Release(
         stream=STREAM, window=WINDOW, scope="cohort", first=0, last=1999, devices=3, ticks=6000,
         states=("still", "moving"), counts=(3500, 2500), frequencies=(0.58, 0.42), standard_errors=(0.01, 0.01),
-        scale=10.0, tilt=1, loss=1.5, budget=2.0, adversary="informed", theta=theta(0.1, 0.4), entry=entry,
+        intervals=((0.56, 0.60), (0.40, 0.44)), scale=10.0, tilt=1, loss=1.5, budget=2.0, adversary="informed",
+        theta=theta(0.1, 0.4), entry=entry,
     )  # fmt: skip
 
 
