@@ -25,7 +25,7 @@ def run(job: Job) -> Iterator[Item]:
         "power": (fitted([house]), house.longest),
     }
     listed = alphas(job.quick)
-    classes = [(alpha, grid(alpha, 3 if job.quick else 9)) for alpha in listed]
+    classes = [(alpha, grid(alpha, 3 if job.quick else 5)) for alpha in listed]
     rows: list[list[Cell]] = []
     for place, (method, name) in enumerate(NAMES.items()):
         job.progress(place / len(NAMES), name)

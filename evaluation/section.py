@@ -75,5 +75,7 @@ SECTIONS = {
     "wsc": Section("evaluation.wsc", "Chains known only by how fast they forget"),
     "limit": Section("evaluation.limits", "How far every method is from the limit, on real chains"),
     "composition": Section("evaluation.composition", "What many releases cost together"),
+    "utility": Section("evaluation.utility", "What a reader of the histograms gets"),
+    "misfit": Section("evaluation.misfit", "Real data is no first-order chain"),
 }
 """By name, in the order in which they run and stand on the page."""

@@ -94,7 +94,7 @@ def simulated(job: Job, alpha: float, epsilon: float, *, draws: int, size: int) 
 
 
 def run(job: Job) -> Iterator[Item]:
-    draws, size = (50, 3) if job.quick else (500, 9)
+    draws, size = (50, 3) if job.quick else (500, 5)
     listed = list(product(EPSILONS, alphas(job.quick)))
     points = []
     for place, (epsilon, alpha) in enumerate(listed):

@@ -1,0 +1,95 @@
+"""What a reader gets, against closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from evaluation.recordings import Recording
+from evaluation.utility import (
+    cut,
+    from_device,
+    from_stream,
+    from_stream_release,
+    hull,
+    per_cohort,
+    per_device,
+)
+from pufferfish.amplification import release_tilt
+from pufferfish.binary import Box, limits, optimal_noise
+from tests.evaluation.conftest import Result
+from tests.pufferfish.real_chains import needs_data
+
+THETA = Box.point(0.0893, 0.1092)
+RNG = np.random.default_rng(7)
+
+
+def devices(count: int, length: int) -> list[Recording]:
+    return [Recording(f"d{i}", 2, [RNG.integers(0, 2, length)]) for i in range(count)]
+
+
+def test_windows() -> None:
+    """Ticks fall into windows from the first on, gaps counted; a window less than half filled is left out."""
+    pieces = [np.array([1, 1, 0]), np.array([1, 0]), np.array([1, 1, 1, 1])]
+    found = cut([Recording("d", 2, pieces, [10, 15, 20])], 4)
+    # ticks 0,1,2 | 5,6 | 10,11 | 12,13
+    assert found.window.tolist() == [0, 1, 2, 3]
+    assert found.ticks.tolist() == [3, 2, 2, 2]
+    assert found.ones.tolist() == [2, 1, 2, 2]
+    # ticks 0,1,2,5 | 6,10,11 | 12,13: of six
+    assert cut([Recording("d", 2, pieces, [10, 15, 20])], 6).window.tolist() == [0, 1]
+
+
+def test_error_from_the_device() -> None:
+    """Discrete Laplace noise of tilt τ has E|x| = 2a/(1−a²), a = e^−τ, per window."""
+    windows = cut(devices(40, 100_000), 1000)
+    a = math.exp(-min(limits(THETA, 1.0)))
+    expected = 100 * 2 * a / (1 - a * a) / 1000
+    found = per_device(windows, from_device(windows, THETA, 1.0, RNG))
+    assert found == pytest.approx(expected, rel=0.08)
+    assert found != pytest.approx(1.3 * expected, rel=0.08)
+
+
+def test_error_from_the_stream() -> None:
+    """It is normal, with the variance of the flips over the signal's square; the release adds Laplace noise."""
+    windows = cut(devices(40, 100_000), 1000)
+    for epsilon, way in ((2.0, from_stream), (1.0, from_stream_release)):
+        noise = optimal_noise(THETA, 2.0)
+        signal = 1 - noise.rho0 - noise.rho1
+        flips = (noise.rho0 * (1 - noise.rho0) + noise.rho1 * (1 - noise.rho1)) / 2 * 1000
+        laplace = (
+            2 / release_tilt(noise, min(limits(THETA, epsilon))) ** 2 if way is from_stream_release else 0.0
+        )
+        expected = 100 * math.sqrt(2 / math.pi * (flips + laplace)) / signal / 1000
+        assert per_device(windows, way(windows, THETA, epsilon, RNG)) == pytest.approx(expected, rel=0.05)
+
+
+def test_a_cohort_adds_up() -> None:
+    """Errors of devices average out as the root of their number."""
+    windows = cut(devices(25, 100_000), 1000)
+    ones = from_stream(windows, THETA, 2.0, RNG)
+    assert per_cohort(windows, ones) == pytest.approx(per_device(windows, ones) / 5, rel=0.2)
+
+
+def test_hull() -> None:
+    """The hull of boxes holds each."""
+    boxes = [Box.point(0.1, 0.3), Box.point(0.2, 0.05)]
+    assert all(hull(boxes).contains(box) for box in boxes)
+
+
+class TestReal:
+    """On the recordings."""
+
+    pytestmark = needs_data
+
+    def test_order(self, quick: Callable[..., Result]) -> None:
+        """From the device is better than from the stream, and errors fall in ε."""
+        rows = quick("utility").table("errors")
+        assert len(rows) == 5 * (2 + 1 + 4 + 2)
+        for row in rows:
+            assert row["release from the device"] < row["operator, stream at ε"]
+            if row["ε"] == 8.0:
+                assert row["release from the device"] < row["no data: the long-run average"]
