@@ -80,7 +80,7 @@ class OutboxSection(Section):
     """How much waits on the device when nobody listens; beyond it the oldest goes first, and is counted."""
 
     max_bytes: Annotated[int, Field(ge=1_024, le=2**40)] = Field(
-        default=64 * 2**20, description="Bytes of waiting batches."
+        default=64 * 2**20, description="Bytes of waiting batches, and 64 for each."
     )
     max_age_s: Annotated[int, Field(ge=1, le=10 * 366 * 86_400)] = Field(
         default=30 * 86_400, description="Age of the oldest waiting batch."

@@ -6,9 +6,10 @@ committed state, per stream and in ticks,
 
     sampled = forgotten because counted + buffered + dropped.
 
-Drop policy: when the waiting batches exceed the size or age allowed, the oldest goes first. A dropped batch may
-have been counted without our knowing yet; its ticks are remembered as lost, and when `seen` shows that they were
-counted after all, they are no longer among the dropped.
+Drop policy: when the waiting batches exceed the size or age allowed, the oldest goes first. A batch counts with its
+bytes and OVERHEAD for what the file keeps about it; one commit lets go of at most AT_ONCE, more follow with the next.
+A dropped batch may have been counted without our knowing yet; its ticks are remembered as lost, and when `seen` shows
+that they were counted after all, they are no longer among the dropped.
 A release made on the device is stored in the same transaction, as the bytes that will be sent, before they leave;
 its window is then marked as released for good. At most RELEASES of a window wait to be sent, the oldest goes first.
 A corrupt file is set aside, never deleted; watermark and counters come back from the mark (agent/mark.py), what
@@ -28,6 +29,12 @@ from agent.runs import Runs
 from agent.windows import MadeRelease
 from broker.messages import Counted
 from broker.problem import Problem
+
+OVERHEAD = 64
+"""Bytes that the file needs beside a batch's own."""
+
+AT_ONCE = 4096
+"""How many batches one commit forgets, or drops, at most: time and memory of a beat stay bounded."""
 
 LOST_RUNS = 256
 """How many runs of lost ticks are remembered per stream; older ones stay dropped for good."""
@@ -112,11 +119,11 @@ class Draft:
 
     def arrive(self, batch: Made) -> None:
         self._waiting.append((Runs.add, batch.stream, batch.first, batch.last))
-        self.bytes += len(batch.payload)
+        self.bytes += len(batch.payload) + OVERHEAD
 
     def leave(self, stream: str, first: int, last: int, size: int) -> None:
         self._waiting.append((Runs.remove, stream, first, last))
-        self.bytes -= size
+        self.bytes -= size + OVERHEAD
 
     def apply(self, books: dict[str, Books]) -> None:
         books.update(self.touched)
@@ -168,7 +175,11 @@ class Outbox:
             self.released[stream, window] = (first, entry)
             if payload is not None:
                 self.unsent[stream, window, first] = payload
-        (self.bytes,) = self._db.execute("SELECT coalesce(sum(length(payload)), 0) FROM batch").fetchone()
+        self._seen: dict[str, Counted] = {}
+        """What was seen and could not all be forgotten at once."""
+        (self.bytes,) = self._db.execute(
+            "SELECT coalesce(sum(length(payload) + ?), 0) FROM batch", (OVERHEAD,)
+        ).fetchone()
         self._catch_up()
         self._write_mark()
 
@@ -220,18 +231,22 @@ class Outbox:
         sqlite3.DatabaseError when the file is corrupt, and then `recover` is what helps.
         """
         draft = Draft(self.books)
+        seen = self._seen | dict(seen)
         try:
             with self._transaction():
                 for batch in made:
                     self._add(draft, batch, periods[batch.stream], now_ms)
-                for stream in seen.keys() & self.books.keys():
-                    self._forget(draft, stream, seen[stream])
+                left = {
+                    stream: seen[stream]
+                    for stream in seen.keys() & self.books.keys()
+                    if not self._forget(draft, stream, seen[stream])
+                }
                 self._drop(draft, now_ms)
                 self._save(draft)
                 released, unsent = self._save_releases(releases, delivered)
         except sqlite3.OperationalError as error:
             raise DiskFullError(str(error)) from None
-        self.released, self.unsent = released, unsent
+        self.released, self.unsent, self._seen = released, unsent, left
         if draft.touched:
             draft.apply(self.books)
             self.bytes += draft.bytes
@@ -280,29 +295,38 @@ class Outbox:
         book.watermark = batch.last
         book.sampled += batch.last - batch.first + 1
 
-    def _forget(self, draft: Draft, stream: str, counted: Counted) -> None:
-        """Delete the batches of which every tick is counted; take counted ticks out of the lost ones."""
-        holes = Runs(counted.holes)
-        rows = self._db.execute(
-            "SELECT id, first, last, length(payload) FROM batch WHERE stream = ? AND last <= ?",
-            (stream, counted.highest),
-        ).fetchall()
-        for id_, first, last, size in rows:
-            if not holes.overlaps(first, last):
+    def _forget(self, draft: Draft, stream: str, counted: Counted) -> bool:
+        """Delete the batches of which every tick is counted, and take counted ticks out of the lost ones.
+
+        False when there may be more to delete.
+        """
+        found = Runs([(0, counted.highest)])
+        for hole in counted.holes:
+            found.remove(*hole)
+        limit = AT_ONCE
+        for begin, end in found:
+            if not self.books[stream].waiting.overlaps(begin, end):
+                continue
+            rows = self._db.execute(
+                "SELECT id, first, last, length(payload) FROM batch"
+                " WHERE stream = ? AND last BETWEEN ? AND ? AND first >= ? LIMIT ?",
+                (stream, begin, end, begin, limit),
+            ).fetchall()
+            for id_, first, last, size in rows:
                 self._db.execute("DELETE FROM batch WHERE id = ?", (id_,))
                 draft.book(stream)
                 draft.leave(stream, first, last, size)
-        for first, last in self.books[stream].lost:
-            if first <= counted.highest:
-                found = Runs([(first, min(last, counted.highest))])
-                for hole in holes:
-                    found.remove(*hole)
-                book = draft.book(stream)
-                book.dropped -= sum(book.lost.remove(*run) for run in found)
+            limit -= len(rows)
+            if not limit:
+                break
+        if self.books[stream].lost:
+            book = draft.book(stream)
+            book.dropped -= sum(book.lost.remove(*run) for run in found)
+        return limit > 0
 
     def _drop(self, draft: Draft, now_ms: int) -> None:
         """Delete the oldest batches until size and age are within bounds."""
-        while True:
+        for _ in range(AT_ONCE):
             row = self._db.execute(
                 "SELECT id, stream, first, last, made_ms, length(payload) FROM batch ORDER BY id LIMIT 1"
             ).fetchone()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 
 class Runs:
-    """A set of ticks, kept as few runs as possible."""
+    """A set of ticks, kept as few runs as possible, in 16 bytes each: a full outbox may have half a million."""
 
     def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
+        self._firsts = array("q")
+        self._lasts = array("q")
         self.ticks = 0
         for first, last in runs:
             self.add(first, last)
@@ -56,5 +57,5 @@ class Runs:
         gone = zip(self._firsts[low:high], self._lasts[low:high], strict=True)
         self.ticks -= sum(last - first + 1 for first, last in gone)
         self.ticks += sum(last - first + 1 for first, last in runs)
-        self._firsts[low:high] = [first for first, _ in runs]
-        self._lasts[low:high] = [last for _, last in runs]
+        self._firsts[low:high] = array("q", [first for first, _ in runs])
+        self._lasts[low:high] = array("q", [last for _, last in runs])

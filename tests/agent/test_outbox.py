@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.outbox import DiskFullError, Made, Outbox
+from agent.outbox import OVERHEAD, DiskFullError, Made, Outbox
 from broker.messages import Counted
 from broker.problem import Problem
 
@@ -31,7 +31,8 @@ def unforced(folder: Path, max_bytes: int) -> Outbox:
 
 
 def made(first: int, last: int, stream: str = "motion", size: int = 100) -> Made:
-    return Made(stream, first, last, b"z" * size)
+    """A batch that counts with `size` bytes."""
+    return Made(stream, first, last, b"z" * (size - OVERHEAD))
 
 
 def commit(outbox: Outbox, *batches: Made, seen: dict[str, Counted] | None = None, now_ms: int = 0) -> None:
@@ -192,6 +193,27 @@ def test_the_books_always_balance(
         if batches:
             _, sampled, buffered, dropped = books(outbox)
             assert sampled == sum(map(len, batches)) == len(counted) + buffered + dropped
+    outbox.close()
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7])
+def test_one_commit_lets_go_of_a_bounded_number_and_the_next_of_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """What was seen is forgotten to the end over the coming beats, told once, holes kept; so with what is too old."""
+    monkeypatch.setattr("agent.outbox.AT_ONCE", at_once)
+    outbox = opened(tmp_path, max_age_s=10)
+    commit(outbox, *(made(tick, tick) for tick in range(20)))
+    commit(outbox, seen=seen(18, (3, 9)))
+    for beat in range(1, 12):
+        assert outbox.books["motion"].buffered == max(8, 20 - at_once * beat)
+        commit(outbox)
+    assert [tick for run in outbox.books["motion"].waiting for tick in range(run[0], run[1] + 1)] == [
+        *range(3, 10),
+        19,
+    ]
+    commit(outbox, now_ms=10_001)
+    assert books(outbox) == (19, 20, max(0, 8 - at_once), min(8, at_once))
     outbox.close()
 
 
