@@ -6,16 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test check unit mosquitto bench docs clean
+.PHONY: demo test check unit mosquitto bench docs results clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo   run the whole loop for half a minute in the terminal"
-	@echo "make test   lint, types, tests with coverage"
-	@echo "make check  lint and types only"
-	@echo "make bench  the benchmarks, as ratios measured in one run"
-	@echo "make docs   regenerate the reference documents"
-	@echo "make clean  remove .venv and caches"
+	@echo "make demo     run the whole loop for half a minute in the terminal"
+	@echo "make test     lint, types, tests with coverage"
+	@echo "make check    lint and types only"
+	@echo "make bench    the benchmarks, as ratios measured in one run"
+	@echo "make docs     regenerate the reference documents"
+	@echo "make results  evaluate in full (half an hour) and rewrite docs/results.md"
+	@echo "make clean    remove .venv and caches"
 
 $(VENV)/python: Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -55,6 +56,10 @@ bench: $(VENV)/dev
 
 docs: $(VENV)/dev
 	@$(BIN)/python -m hushmq.documents
+
+results: $(VENV)/dev
+	@$(BIN)/hushmq evaluate $(ARGS)
+	@$(BIN)/python -m evaluation.page
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build *.egg-info

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from evaluation.methods import NAMES, scale_of, simulated_error
+from evaluation.methods import DRAWN, NAMES, scale_of, simulated_error
 from evaluation.recordings import Recording, fitted, people
 from evaluation.report import Cell, Finding, Item, Picture, Table
 from evaluation.section import Job
@@ -80,7 +80,7 @@ def _figure(rows: Sequence[Sequence[Cell]]) -> Figure:
     panels = []
     for column, title in ((2, "aggregate"), (3, "individual, mean over people")):
         curves = []
-        for name in NAMES.values():
+        for name in [NAMES[method] for method in (*DRAWN, "group")]:
             points = [(row[0], row[column]) for row in rows if row[1] == name]
             kept = [(x, y) for x, y in points if isinstance(x, float) and isinstance(y, float)]
             if kept:

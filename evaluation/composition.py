@@ -96,8 +96,8 @@ COLUMNS: dict[str, Callable[[list[Entry], list[float]], float]] = {
     "ledger": lambda entries, alone: price(entries, THETA, "prior").epsilon,
     "ledger, any other states known": lambda entries, alone: price(entries, THETA).epsilon,
 }
-DRAWN = tuple(COLUMNS)[:4]
-"""The last would hide the one before it."""
+DRAWN = ("ledger", "quilts on the timeline", "sum, SC III.7", "best of SC's")
+"""The ledger for who knows other states would hide the one before it."""
 
 
 def run(job: Job) -> Iterator[Item]:
@@ -119,14 +119,12 @@ def run(job: Job) -> Iterator[Item]:
                 rows.append([schedule.name, count, *lines[-1]])
                 done += 1
             last[title, schedule.name] = lines[-1]
-            curves = [
-                Curve(label, counts, values, reference=number < 2)
-                for number, (label, values) in enumerate(zip(DRAWN, zip(*lines, strict=True), strict=False))
-            ]
+            by = dict(zip(COLUMNS, zip(*lines, strict=True), strict=True))
+            curves = [Curve(label, counts, by[label], reference="SC" in label) for label in DRAWN]
             panels.append(Panel(schedule.name, "releases", "total loss ε", curves, logarithmic="xy"))
         name = "releases" if local is None else "with-stream"
         yield Table(name, f"Total loss of {title}", ("schedule", "releases", *COLUMNS), rows)
-        yield Picture(name, Figure(f"Total loss of {title}", panels), main=True)
+        yield Picture(name, Figure(f"Total loss of {title}", panels), main=local is None)
     yield from findings(counts[-1], last)
 
 

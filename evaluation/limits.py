@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 
-from evaluation.methods import NAMES, ratio, scale_of
+from evaluation.methods import DRAWN, NAMES, ratio, scale_of
 from evaluation.recordings import binned, fitted, heart_rates, household, people, room, sleepers
 from evaluation.report import Cell, Finding, Item, Picture, Table
 from evaluation.section import Job
@@ -104,7 +104,7 @@ def _at_one(points: Sequence[Point]) -> list[list[Cell]]:
 def _figure(points: Sequence[Point]) -> Figure:
     """Over ε, the middle (geometric mean) and the extremes over chains of each method."""
     curves = []
-    for method in METHODS:
+    for method in DRAWN:
         spread = [
             [
                 over

@@ -21,6 +21,9 @@ NAMES = {
 }
 """As in SWC section 5, and ours."""
 
+DRAWN = ("tilted-quilt", "mqm-exact", "mqm-approx", "gk16")
+"""In figures ours comes first, so that every figure has it in the same colour."""
+
 
 def scale_of(method: str, chains: Sequence[Chain], length: int | None, epsilon: float) -> float | None:
     """The Laplace scale for a query that one instant changes by at most 1; None where the method has no answer."""

@@ -140,7 +140,7 @@ def run(job: Job) -> Iterator[Item]:
         ),
         rows,
     )
-    yield Picture("orders", Figure("What noise for a first-order chain really loses", panels), main=True)
+    yield Picture("orders", Figure("What noise for a first-order chain really loses", panels))
     covered = list(_covered(job, subjects, known, epsilons, orders[-1], ticks))
     yield Table(
         "covering",

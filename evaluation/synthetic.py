@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from evaluation.methods import NAMES, scale_of
+from evaluation.methods import DRAWN, NAMES, scale_of
 from evaluation.report import Cell, Finding, Item, Picture, Table
 from evaluation.section import Job
 from hushmq.explain.figure import Curve, Figure, Panel
@@ -118,7 +118,7 @@ def run(job: Job) -> Iterator[Item]:
 def _panel(epsilon: float, points: Sequence[Point]) -> Panel:
     """Expected errors, scale/T, as lines; GroupDP is far above and left out, as in the paper."""
     curves = []
-    for method in (*list(NAMES)[1:], LIMIT):
+    for method in (*DRAWN, LIMIT):
         kept = [(point.alpha, one / T) for point in points if (one := point.scales[method]) is not None]
         if kept:
             x, y = zip(*kept, strict=True)

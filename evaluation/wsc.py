@@ -78,7 +78,7 @@ def run(job: Job) -> Iterator[Item]:
         rows,
         note=f"Means over {draws} draws.",
     )
-    yield Picture("errors", Figure("Error of histograms when only the mixing is known", panels), main=True)
+    yield Picture("errors", Figure("Error of histograms when only the mixing is known", panels))
     middle = len(epsilons) // 2
     times = 2 * K * scale(PI, GAP, LENGTH, epsilons[middle]) / LENGTH / known[middle]
     yield Finding(

@@ -97,6 +97,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
             linewidth=1.3 if curve.reference else 2.0,
             marker="o" if curve.dots else "",
             markersize=4,
+            clip_on=not curve.dots,
             # A reference on top of a curve is seen as what it is: the same.
             zorder=3 if curve.reference else 2,
             label=curve.label,
