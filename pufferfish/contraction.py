@@ -20,7 +20,6 @@ search.
 
 from __future__ import annotations
 
-import heapq
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -38,6 +37,9 @@ HIGHEST = 30.0
 
 _GRID = [0.0, *(1e-7 * 1.06**n for n in range(1000) if 1e-7 * 1.06**n < math.exp(HIGHEST))]
 """λ − 1 at which c is tabulated; c is convex, so that between two of them it lies below their chord."""
+
+_STRIDE = 64
+"""Places of the grid from one look at all pairs of states to the next."""
 
 _ROUNDING = 2.0**-48
 
@@ -134,23 +136,35 @@ def certified_loss(theta: Class, certificate: Certificate) -> float:
 
 
 class Forgetting:
-    """c(λ) of one interval matrix, tabulated from above, so that a step costs a search in a list."""
+    """c(λ) of one interval matrix at the λ of a grid, worked out where it is asked for and kept."""
 
     def __init__(self, intervals: Intervals) -> None:
-        # c of a pair only falls with λ: what it was before bounds it now, so few pairs need a look at each λ.
-        waiting = [(-2.0, n) for n in range(intervals.k * (intervals.k - 1))]
-        every = pairs(intervals)
-        self._c: list[float] = []
-        for gap in _GRID:
-            fresh: set[int] = set()
-            while waiting[0][1] not in fresh:
-                known, n = heapq.heappop(waiting)
-                value = min(-known, overlap(*every[n], 1.0 + gap))
-                fresh.add(n)
-                heapq.heappush(waiting, (-value, n))
-            self._c.append(-waiting[0][0])
-            if self._c[-1] <= 2 * _ROUNDING * intervals.k:
-                break
+        self._pairs = pairs(intervals)
+        self._bounds: list[list[float]] = []
+        self._known: dict[int, float] = {}
+
+    def _c(self, place: int) -> float:
+        """At least c(1 + _GRID[place]), the same whatever was asked before."""
+        if place not in self._known:
+            # c of a pair only falls with λ: what it was before bounds it now, so few pairs need a look.
+            bounds = self._bounds_at(place // _STRIDE)
+            best = 0.0
+            for n in sorted(range(len(bounds)), key=bounds.__getitem__, reverse=True):
+                if bounds[n] <= best:
+                    break
+                best = max(best, min(bounds[n], overlap(*self._pairs[n], 1.0 + _GRID[place])))
+            self._known[place] = best
+        return self._known[place]
+
+    def _bounds_at(self, number: int) -> list[float]:
+        """Bounds on c of every pair, from the place `number` strides along the grid on."""
+        while len(self._bounds) <= number:
+            before = self._bounds[-1] if self._bounds else [math.inf] * len(self._pairs)
+            lam = 1.0 + _GRID[len(self._bounds) * _STRIDE]
+            self._bounds.append(
+                [min(known, overlap(*pair, lam)) for known, pair in zip(before, self._pairs, strict=True)]
+            )
+        return self._bounds[number]
 
     def step(self, D: float) -> float:
         """An R at least as large as what one look ahead proves from D, and never above D."""
@@ -160,21 +174,21 @@ class Forgetting:
             return D
         gain = math.expm1(D)
         place = bisect_left(
-            range(len(self._c)), True, key=partial(self._enough, gain)
+            range(len(_GRID)), True, key=partial(self._enough, gain)
         )  # False … False True … True: the gap grows and c falls
-        if place == len(self._c):
-            # Further on c is no larger than where the table ends.
-            return min(D, math.log1p(self._c[-1] * gain) * (1 + _ROUNDING))
-        gap, c = _GRID[place], self._c[place]
+        if place == len(_GRID):
+            # Further on c is no larger than where the grid ends.
+            return min(D, math.log1p(self._c(place - 1) * gain) * (1 + _ROUNDING))
+        gap, c = _GRID[place], self._c(place)
         if place > 0:
             # On the chord c0 + s·(gap − gap0), the least gap with c·gain ≤ gap.
-            gap0, c0 = _GRID[place - 1], self._c[place - 1]
+            gap0, c0 = _GRID[place - 1], self._c(place - 1)
             fall = (c0 - c) / (gap - gap0)
             gap = min(gap, gain * (c0 + fall * gap0) / (1.0 + gain * fall) * (1 + _ROUNDING))
         return min(D, math.log1p(gap) * (1 + _ROUNDING))
 
     def _enough(self, gain: float, place: int) -> bool:
-        return self._c[place] * gain <= _GRID[place]
+        return self._c(place) * gain <= _GRID[place]
 
 
 class Side:
@@ -184,38 +198,44 @@ class Side:
         self._intervals = intervals
 
     @cached_property
+    def every(self) -> dict[int, Forgetting]:
+        """What each look ahead forgets, by hops."""
+        return {hops: Forgetting(self._intervals.power(hops)) for hops in HOPS}
+
+    @cached_property
     def looks(self) -> dict[int, Forgetting]:
         """By hops; those that are never the best are left out."""
-        every = {hops: Forgetting(self._intervals.power(hops)) for hops in HOPS}
-        best = {
-            min(every, key=lambda hops: _fixed(every[hops], hops, tau)) for tau in (1e-3, 1e-2, 0.1, 0.5, 2.0)
-        }
-        return {hops: every[hops] for hops in HOPS if hops in best}
+        best = {self.limit(tau)[0] for tau in (1e-3, 1e-2, 0.1, 0.5, 2.0)}
+        return {hops: look for hops, look in self.every.items() if hops in best}
 
     def limit(self, tau: float) -> tuple[int, float]:
         """Hops and R of an endless constant tilt; R is infinite where nothing is proved."""
-        hops, R = min(
-            ((hops, _fixed(look, hops, tau)) for hops, look in self.looks.items()), key=lambda found: found[1]
-        )
-        return hops, R * (1 + SPARE)
+        best, least = HOPS[0], math.inf
+        for hops, look in self.every.items():
+            # A look that does not prove what another one does needs no search.
+            if math.isinf(least) or ((hops - 1) * tau < least and _proved(look, hops, tau, least)):
+                R = _fixed(look, hops, tau)
+                best, least = (hops, R) if least > R else (best, least)
+        return best, least * (1 + SPARE)
+
+
+def _proved(look: Forgetting, hops: int, tau: float, R: float) -> bool:
+    """Whether (h−1)·τ + step(τ + R) ≤ R."""
+    return (hops - 1) * tau + look.step(tau + R) <= R
 
 
 def _fixed(look: Forgetting, hops: int, tau: float) -> float:
-    """The least R with (h−1)·τ + step(τ + R) ≤ R, by bisection: a step grows less than D does."""
+    """The least R that is proved, by bisection: a step grows less than D does."""
     skipped = (hops - 1) * tau
-
-    def proved(R: float) -> bool:
-        return skipped + look.step(tau + R) <= R
-
     # Far up rounding drowns what is proved, so the search climbs from below.
     low, high = skipped, skipped + tau
-    while not proved(high):
+    while not _proved(look, hops, tau, high):
         low, high = high, skipped + 2 * (high - skipped)
         if high > HIGHEST:
             return math.inf
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if proved(middle) else (middle, high)
+        low, high = (low, middle) if _proved(look, hops, tau, middle) else (middle, high)
     return high
 
 
