@@ -17,7 +17,7 @@ from broker.noise import Noise
 from broker.packing import packed_size
 from broker.problem import Reason, Rejected
 from broker.shape import Epsilon, Level, Message, NanoNats, Tick, Version, way
-from broker.theta import BinaryTheta, Theta
+from broker.theta import Theta
 from broker.topics import LEVEL
 from pufferfish.binary import Adversary
 from pufferfish.method import Method, why_not
@@ -145,11 +145,7 @@ class StreamPolicy(Message):
     @model_validator(mode="after")
     def _methods_hold(self) -> Self:
         for name, window in self.windows.items():
-            if isinstance(self.theta.start, BinaryTheta):
-                reason = why_not(window.method, self.adversary, self.theta.start.chains)
-            else:
-                offered = window.method in {"least-noise", "tilted-quilt"}
-                reason = None if offered else f"{window.method} is for two states: use tilted-quilt"
+            reason = why_not(window.method, self.adversary, self.theta.start.chains)
             if reason is not None:
                 raise ValueError(f"windows.{name}.method: {reason}")
         return self

@@ -98,10 +98,10 @@ class Intervals:
         """A class that holds P^hops for every chain P of this one."""
         power = self.tightened()
         for _ in range(hops - 1):
-            power = self._times(power)
+            power = self.times(power)
         return power
 
-    def _times(self, after: Intervals) -> Intervals:
+    def times(self, after: Intervals) -> Intervals:
         """P·Q for every P of this class and every Q of the other."""
         bounds = []
         for values, sign in ((after.low, -1), (after.high, 1)):

@@ -1,12 +1,15 @@
 """By which theorem a window's noise is chosen: the largest tilt at every tick, for ever, that keeps ε.
 
 Releases over tumbling windows, with all that is drawn from the same ticks, are one query that a tick changes by at
-most its tilt τ. Each method gives a τ that keeps ε for every chain of a box Θ:
+most its tilt τ. Each method gives a τ that keeps ε for every chain of Θ. For two states, Θ a box:
 
 - `tilted-quilt`: τ = min(log M0, log M1), the recursion of docs/theory.md, section 2. Exact for two states, so no
   other method allows more, and for either adversary.
 - `mqm-exact`: τ = 1/scale of SWC's Algorithm 3 at the corner (q−, r−), for the prior adversary.
 - `mqm-approx`: τ = 1/scale of SWC's Algorithm 4 for the least π and the least gap in Θ, for the prior adversary.
+
+For more states, Θ an interval class, `tilted-quilt` is `contraction.largest_tilt` (docs/theory-k.md, Theorem 8) and
+`mqm-exact` is `quilt_intervals.quilt_tilt`; `mqm-approx` needs an eigengap, which intervals do not certify.
 
 Theorem (the corner decides). On q + r ≤ 1 the influence of a tick on any quilt falls in q and in r, so MQMExact of a
 box is MQMExact of (q−, r−).
@@ -27,34 +30,58 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from pufferfish.binary import Adversary, Box, limits
+from pufferfish.contraction import largest_tilt
+from pufferfish.intervals import Class
+from pufferfish.quilt_intervals import quilt_tilt
 
 Method = Literal["least-noise", "tilted-quilt", "mqm-exact", "mqm-approx"]
-"""`least-noise` is whichever of the others is valid and allows most: for two states always `tilted-quilt`."""
+"""`least-noise` is whichever of the others is valid and allows most: for two states always `tilted-quilt`.
+
+A stream's Θ decides, never its data, and Θ was learned from charged statistics.
+"""
 METHODS: tuple[Method, ...] = get_args(Method)
 
 
-def why_not(method: Method, adversary: Adversary, theta: Box | None = None) -> str | None:
+def why_not(method: Method, adversary: Adversary, theta: Box | Class | None = None) -> str | None:
     """Why the method does not hold for this adversary, or for this Θ; None if it does."""
     if method in {"least-noise", "tilted-quilt"}:
         return None
     if adversary != "prior":
         return f"{method} holds for the prior adversary only, not for the {adversary} one: use tilted-quilt"
+    if isinstance(theta, Class):
+        return (
+            "mqm-approx needs an eigengap, which intervals do not certify: use mqm-exact or tilted-quilt"
+            if method == "mqm-approx"
+            else None
+        )
     if method == "mqm-exact" and theta is not None and theta.q_high + theta.r_high > 1:
         return "mqm-exact is not certified where q + r may exceed 1: use tilted-quilt, or mqm-approx"
     return None
 
 
 @lru_cache(maxsize=256)
-def window_limit(method: Method, theta: Box, epsilon: float, adversary: Adversary) -> float:
+def window_limit(method: Method, theta: Box | Class, epsilon: float, adversary: Adversary) -> float:
     """The largest tilt on the true state of every tick that the method allows; ValueError where it does not hold."""
     reason = why_not(method, adversary, theta)
     if reason is not None:
         raise ValueError(reason)
+    if isinstance(theta, Class):
+        return _of_class(method, theta, epsilon)
     if method == "mqm-exact":
         return _mqm_exact(theta, epsilon)
     if method == "mqm-approx":
         return _mqm_approx(theta, epsilon)
     return min(limits(theta, epsilon, adversary))
+
+
+def _of_class(method: Method, theta: Class, epsilon: float) -> float:
+    if method == "mqm-exact":
+        return quilt_tilt(theta, epsilon)
+    try:
+        tilted = largest_tilt(theta, epsilon).tau
+    except ValueError:
+        tilted = 0.0  # looks ahead reach no further than quilts do, nor always as far
+    return max(tilted, quilt_tilt(theta, epsilon)) if method == "least-noise" else tilted
 
 
 def _mqm_exact(theta: Box, epsilon: float) -> float:

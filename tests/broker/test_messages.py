@@ -198,7 +198,7 @@ MANY_STATES_FAULTS: list[tuple[str, str, object, Reason, str]] = [
         ("Policy", f"{ACTIVITY}.theta.start.high.1", [0.3, 0.3, 0.3], "theta.start: .*row 1 leaves no"),
         ("Policy", f"{ACTIVITY}.theta.start.low.1", [0.3, 0.4], "theta.start: .*row 1 must have 3 entries"),
         ("Policy", f"{ACTIVITY}.theta.start.low", [[0.5, 0.5], [0.5, 0.5]], "start.low: .*at least 3 items"),
-        ("Policy", f"{ACTIVITY}.windows.hour.method", "mqm-exact", "mqm-exact is for two states: use tilted"),
+        ("Policy", f"{ACTIVITY}.windows.hour.method", "mqm-approx", "mqm-approx needs an eigengap"),
         ("Policy", f"{ACTIVITY}.theta.start", {}, "theta.start.low: Field required"),
         ("Policy", f"{ACTIVITY}.theta.start", {"q": {}}, "theta.start.q.low: Field required"),
         ("Policy", f"{ACTIVITY}.theta.start", 7, "theta.start: "),
