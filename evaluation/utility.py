@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ sleepers' chains together for heart rate, and the one chain fitted to all people
 otherwise. "No data" says the long-run average every time: what is not below it tells nothing. Estimates are
 unbiased, and not cut to what is possible."""
 
+GOOD = 2.0
+"""Percentage points."""
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 Counts = NDArray[np.int64]
 
@@ -252,19 +255,22 @@ def findings(points: Sequence[Point]) -> Iterator[Item]:
     )
     useless = [key[:3] for key in at if key[3] == device and at[key] >= at[*key[:3], NO_DATA]]
     poor = [key[:3] for key in at if key[3] == stream and at[key] >= at[*key[:3], NO_DATA]]
-    everything = len({key[:3] for key in at})
+    kinds = {key[:3] for key in at}
+    which = "every kind of window here" if len(poor) == len(kinds) else _listed(poor)
+    many = math.ceil((at[*hour, stream] / GOOD) ** 2)
     yield Finding(
-        f"At ε = 1 the stream tells less than the long-run average in {len(poor)} of {everything} kinds of window "
-        f"({_listed(poor)}). Use a larger ε, more devices, or releases from the device.",
+        f"At ε = 1 the stream tells less than the long-run average in {which}. The error falls as the root of the "
+        f"number of devices: an hour of heart rate within {GOOD:g} points takes about {many} of them, or a larger ε, "
+        "or releases from the device.",
         kind="loses",
     )
     if useless:
         yield Finding(
-            f"Even from the device, {_listed(useless)} at ε = 1 tell less than the long-run average: "
-            "the states last longer than the window.",
+            f"Even releases from the device tell less than the long-run average at ε = 1 for {_listed(useless)}: a "
+            "state there lasts as long as the window or longer.",
             kind="loses",
         )
 
 
 def _listed(kinds: Sequence[tuple[str, ...]]) -> str:
-    return "; ".join(f"{cohort}, {window}, {scope}" for cohort, window, scope in kinds)
+    return ", ".join(f"{cohort} per {window} and {scope}" for cohort, window, scope in kinds)

@@ -195,3 +195,9 @@ def test_a_row_must_fit() -> None:
     """A table with a row of the wrong length is refused where it is made."""
     with pytest.raises(ValueError, match="table t: a row has 1 cells for 2 columns"):
         Table("t", "T", ("a", "b"), [(1,)])
+
+
+def test_every_section_is_run_by_a_test() -> None:
+    """The quick mode of each section is run by some test beside this one."""
+    tests = "".join(path.read_text() for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name in SECTIONS if f'quick("{name}"' not in tests] == []

@@ -132,7 +132,7 @@ class TestReal:
         assert ten["λ^10"] == pytest.approx(0.109, abs=0.001)
         first, longer = result.table("orders")
         assert first["loss, at least"] <= 2.0 < longer["loss, at least"]
-        assert len(result.findings("loses")) == 1
+        assert len(result.findings("loses")) == 2
         covered = result.table("covering")
         assert [row["covers lags to"] for row in covered] == [1, 10, 100]
         losses = [row["loss, at least"] for row in covered]
