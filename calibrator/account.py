@@ -80,6 +80,12 @@ class Account:
     def price(self) -> Price:
         return self._timeline.price()
 
+    def heaviest(self, debit: Debit | None = None) -> int:
+        """The largest tilt on the sanitized state of any tick, with the debit if there is one."""
+        held = max((piece.tilt for piece in self._pieces), default=0)
+        under = max((piece.tilt for piece in self._touched(debit)), default=0) if debit else 0
+        return max(held, under + debit.tilt) if debit else held
+
     def price_with(self, debit: Debit) -> Price:
         """The price if the debit were made; nothing changes."""
         return self._with(debit).price()

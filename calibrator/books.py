@@ -22,16 +22,18 @@ from calibrator.account import Account
 from calibrator.charge import (
     NANO,
     Debit,
+    Holder,
     largest_device_tilt,
-    operator_timeline,
+    operator_loss,
     price_public,
     public_debits,
+    tilt_of_devices,
 )
 from calibrator.ingest import late_ticks
-from calibrator.learn import learned
+from calibrator.learn import learned, learned_devices
 from calibrator.mark import NOTHING, contradiction, digest, read_marks
+from calibrator.own import holders, public_loss
 from pufferfish.binary import Box, Noise, loss
-from pufferfish.timeline import price
 
 TOLERANCE = 1e-9
 """Two ways of adding up the same losses differ by rounding."""
@@ -97,10 +99,11 @@ def read_book(db: Connection, stream: str) -> Book:
     if policy is not None:
         theta = _theta(db, stream, policy)
         account = Account(theta, policy.adversary, largest_device_tilt(db, stream))
+        others = _holders(db, stream, policy, theta)
         for row in entries:
             account.charge(row.id, _debit(row))
-            history.append(Point(row.id, row.at, account.price().epsilon))
-        operator = price(operator_timeline(db, stream), theta, policy.adversary).epsilon
+            history.append(Point(row.id, row.at, public_loss(account, others, policy)))
+        operator = operator_loss(db, stream, policy, theta, others)
     return Book(
         stream=stream,
         policy=policy,
@@ -145,6 +148,12 @@ def _stream_policy(db: Connection, stream: str) -> StreamPolicy | None:
 def _theta(db: Connection, stream: str, policy: StreamPolicy) -> Box:
     start, floor = box_of(policy.theta.start), box_of(policy.theta.floor)
     return learned(db, stream, start=start, floor=floor, misfit=policy.misfit)
+
+
+def _holders(db: Connection, stream: str, policy: StreamPolicy, theta: Box) -> tuple[Holder, ...]:
+    start, floor = box_of(policy.theta.start), box_of(policy.theta.floor)
+    own = learned_devices(db, stream, start=start, floor=floor, misfit=policy.misfit)
+    return holders(db, stream, theta=theta, own=own)
 
 
 def _chain(stream: str, entries: list[Row[Any]]) -> Check:
@@ -226,8 +235,14 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
 def _budgets(db: Connection, stream: str, policy: StreamPolicy) -> Iterator[Check]:
     theta = _theta(db, stream, policy)
     tilt = largest_device_tilt(db, stream)
-    public = price_public(public_debits(db, stream), theta, policy, tilt).epsilon
-    operator = price(operator_timeline(db, stream), theta, policy.adversary).epsilon
+    others = _holders(db, stream, policy, theta)
+    debits = public_debits(db, stream)
+    public = price_public(debits, theta, policy, tilt).epsilon
+    if others:
+        account = Account(theta, policy.adversary, tilt)
+        account.follow(db, stream)
+        public = max(public, public_loss(account, others, policy))
+    operator = operator_loss(db, stream, policy, theta, others)
     for name, found, budget in (
         ("public", public, policy.epsilon.public),
         ("operator", operator, policy.epsilon.operator),
@@ -244,8 +259,10 @@ def _settings(db: Connection, stream: str, policy: StreamPolicy) -> Check:
         if current is None or message.policy != current.version:
             continue
         count += 1
-        noise = flips_of(message.noise)
-        found = loss(box_of(message.theta), tau0=noise.tau0, tau1=noise.tau1, adversary=policy.adversary)
+        noise, own = flips_of(message.noise), tilt_of_devices(policy) / NANO
+        found = loss(
+            box_of(message.theta), tau0=noise.tau0 + own, tau1=noise.tau1 + own, adversary=policy.adversary
+        )
         if (row.rho0, row.rho1) != (noise.rho0, noise.rho1) or found > policy.epsilon.operator:
             wrong.append(f"version {row.version}")
     name = "settings keep the operator's promise"

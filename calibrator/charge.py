@@ -23,7 +23,7 @@ from sqlalchemy import Connection, func, select
 from broker.messages import StreamPolicy
 from calibrator.store import device_tilt, extent, ledger, setting
 from pufferfish.amplification import amplified, release_tilt
-from pufferfish.binary import Box, Noise, limits
+from pufferfish.binary import Adversary, Box, Noise, limits, loss
 from pufferfish.method import window_limit
 from pufferfish.timeline import Entry, Price, price
 
@@ -59,6 +59,37 @@ class Spending:
         return self.release + self.learning
 
 
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A promise that may be broken: to a device with settings of its own, whose chain lies in Θ.
+
+    `noises` are all that its states can carry: the cohort's settings and its own.
+    """
+
+    device: str
+    theta: Box
+    noises: tuple[Noise, ...]
+
+    def public_loss(self, heaviest: int, stream: StreamPolicy, device_tilt: int = 0) -> float:
+        """At most what releases tell of it, if no tick has more than `heaviest` nano-nats on its sanitized state.
+
+        The loss rises with every tick's tilt, so the constant timeline bounds it.
+        """
+        tau = device_tilt / NANO + joint_tilt(heaviest, self.noises)
+        return known_loss(self.theta, tau, tau, stream.adversary)
+
+    def operator_loss(self, stream: StreamPolicy, device_tilt: int = 0) -> float:
+        """At most what its sanitized stream tells, whichever of its settings it used when."""
+        own = device_tilt / NANO
+        tau0, tau1 = (max(taus) + own for taus in zip(*((n.tau0, n.tau1) for n in self.noises), strict=True))
+        return known_loss(self.theta, tau0, tau1, stream.adversary)
+
+
+@lru_cache(maxsize=8192)
+def known_loss(theta: Box, tau0: float, tau1: float, adversary: Adversary) -> float:
+    return loss(theta, tau0=tau0, tau1=tau1, adversary=adversary)
+
+
 def public_debits(db: Connection, stream: str) -> list[Debit]:
     """The stream's public account so far."""
     return [debit for _, debit in debits_after(db, stream, 0)]
@@ -92,12 +123,16 @@ def joint_tilt(tilt: int, noises: Iterable[Noise]) -> float:
     return max(amplified(noise, tilt / NANO) for noise in noises)
 
 
-def operator_timeline(db: Connection, stream: str) -> list[Entry]:
-    """τ(t) for whoever reads the sanitized stream: at each tick the least noise that any device used there."""
+def operator_timeline(db: Connection, stream: str, device: str | None = None) -> list[Entry]:
+    """τ(t) for whoever reads the sanitized stream: at each tick the least noise that any device used there.
+
+    A device's own settings are not the others': they count in its own timeline alone.
+    """
+    mine = setting.c.device.is_(None) | (setting.c.device == device)
     always_ = always(largest_device_tilt(db, stream))
     rows = db.execute(
         select(extent.c.first, extent.c.last, setting.c.rho0, setting.c.rho1).where(
-            extent.c.stream == stream, setting.c.stream == stream, setting.c.version == extent.c.noise
+            extent.c.stream == stream, setting.c.stream == stream, setting.c.version == extent.c.noise, mine
         )
     )
     spans = [(row.first, row.last, Noise(row.rho0, row.rho1)) for row in rows]
@@ -105,6 +140,22 @@ def operator_timeline(db: Connection, stream: str) -> list[Entry]:
         Entry(first, last, max(noise.tau0 for noise in active), max(noise.tau1 for noise in active))
         for first, last, active in _segments(spans)
     ]
+
+
+def operator_loss(
+    db: Connection, stream: str, policy: StreamPolicy, theta: Box, others: Iterable[Holder] = ()
+) -> float:
+    """What the sanitized stream tells of any device: the cohort's under Θ, and those with settings of their own."""
+    found = price(operator_timeline(db, stream), theta, policy.adversary).epsilon
+    tilt = largest_device_tilt(db, stream)
+    for one in others:
+        # The quick bound first: it is looked at closely only where it could be over.
+        bound = one.operator_loss(policy, tilt)
+        if bound > policy.epsilon.operator:
+            timeline = operator_timeline(db, stream, one.device)
+            bound = min(bound, price(timeline, one.theta, policy.adversary).epsilon)
+        found = max(found, bound)
+    return found
 
 
 def price_public(debits: Iterable[Debit], theta: Box, stream: StreamPolicy, device_tilt: int = 0) -> Price:
@@ -139,6 +190,7 @@ def spending(
     theta: Box,
     noises: Iterable[Noise],
     device_tilt: int = 0,
+    others: Iterable[Holder] = (),
 ) -> Spending:
     """How much of the public budget a window may use so that the whole tumbling sequence stays within ε for ever.
 
@@ -147,10 +199,13 @@ def spending(
     data but Θ, which was learned from charged statistics, and the noise settings, made from it.
     """
     method = stream.windows[window].method
-    tau = window_limit(method, theta, stream.epsilon.public - MARGIN, stream.adversary) - device_tilt / NANO
-    if tau <= 0:
-        return Spending(release=0, learning=0)
-    w = min([LARGEST_TILT, *(release_tilt(noise, tau) for noise in noises)])
+    w = LARGEST_TILT
+    for chains, behind in [(theta, noises), *((one.theta, one.noises) for one in others)]:
+        tau = window_limit(method, chains, stream.epsilon.public - MARGIN, stream.adversary)
+        tau -= device_tilt / NANO
+        if tau <= 0:
+            return Spending(release=0, learning=0)
+        w = min([w, *(release_tilt(noise, tau) for noise in behind)])
     share = w * (1 - stream.learning) / sum(len(each.scopes) for each in stream.windows.values())
     learning = w * stream.learning if pays_for_learning(stream, window, scope) else 0.0
     return Spending(release=math.floor(share * NANO), learning=math.floor(learning * NANO))

@@ -34,14 +34,14 @@ from broker.theta import box_of, theta_of
 from broker.topics import Topics, parse
 from calibrator import ingest, release, store
 from calibrator.account import Account
-from calibrator.charge import largest_device_tilt, operator_timeline, tilt_of_devices
+from calibrator.charge import Holder, largest_device_tilt, operator_loss, tilt_of_devices
 from calibrator.config import DevicesSection
-from calibrator.learn import learned
+from calibrator.learn import last_look, learned, learned_devices, progress
 from calibrator.mark import Mark, contradiction, mark_of, read_marks, write_marks
+from calibrator.own import Maker, holders, public_loss
 from calibrator.push import Current, current, next_setting, store_setting
 from calibrator.quarantine import Quarantine
 from pufferfish.binary import Box
-from pufferfish.timeline import price
 
 COHORT = "cohort"
 """The scope of the cohort's own releases; no device may be called that."""
@@ -107,6 +107,7 @@ class Cohort:
         self._mark_path = mark_path
         self._accounts: dict[str, Account] = {}
         self._looked: dict[str, _Look] = {}
+        self._own: dict[str, tuple[tuple[int, ...], dict[str, Current]]] = {}
         self._logged: dict[tuple[str, Reason], float] = {}
         self.policy = self._stored_policy()
         with engine.begin() as db:
@@ -326,9 +327,9 @@ class Cohort:
                 spans = release.due(db, name, stream, through=through)
             for span in spans:
                 with self._engine.begin() as db:
-                    one = release.close(
-                        db, span, stream, account=self._account(db, name, stream), topics=self.topics
-                    )
+                    account = self._account(db, name, stream)
+                    others = self._holders(db, name, stream, account.theta)
+                    one = release.close(db, span, stream, account=account, topics=self.topics, others=others)
                 self._tell(one)
                 closed.append(one)
             self._looked[name] = look
@@ -371,6 +372,15 @@ class Cohort:
             db, name, start=box_of(stream.theta.start), floor=box_of(stream.theta.floor), misfit=stream.misfit
         )
 
+    def _own_thetas(self, db: Connection, name: str, stream: StreamPolicy) -> dict[str, Box]:
+        return learned_devices(
+            db, name, start=box_of(stream.theta.start), floor=box_of(stream.theta.floor), misfit=stream.misfit
+        )
+
+    def _holders(self, db: Connection, name: str, stream: StreamPolicy, theta: Box) -> tuple[Holder, ...]:
+        """The devices with settings of their own, and what is believed of each."""
+        return holders(db, name, theta=theta, own=self._own_thetas(db, name, stream))
+
     def _account(self, db: Connection, name: str, stream: StreamPolicy) -> Account:
         """The public account under the Θ believed now: the past is priced anew when Θ has changed."""
         theta = self._theta(db, name, stream)
@@ -397,15 +407,17 @@ class Cohort:
     def _setting(self, db: Connection, name: str, stream: StreamPolicy) -> Current:
         if self.policy is None:
             raise RuntimeError("settings are made under a policy")
+        theta = self._theta(db, name, stream)
         fresh = next_setting(
             db,
             cohort=self.topics.cohort,
             stream=name,
             policy=stream,
             policy_version=self.policy.version,
-            theta=self._theta(db, name, stream),
+            theta=theta,
             key=self._key,
             tick=self._tick(stream),
+            others=self._holders(db, name, stream, theta),
         )
         if fresh is not None:
             noise = flips_of(fresh.message.noise)
@@ -422,6 +434,53 @@ class Cohort:
             raise RuntimeError("no setting was made and none is in force")
         return kept
 
+    def own_settings(self) -> dict[str, dict[str, Current]]:
+        """By stream and device, the settings of devices that have their own; new ones where they are due.
+
+        What is believed of devices changes at looks alone, so only then are they gone through.
+        """
+        if self.policy is None:
+            return {}
+        found = {}
+        with self._engine.begin() as db:
+            for name, stream in self.policy.streams.items():
+                cohorts = current(db, name, self.policy.version)
+                now = progress(db, name)
+                seen = (
+                    self.policy.version,
+                    cohorts.message.version if cohorts else 0,
+                    last_look(now.windows),
+                    now.contradictions,
+                )
+                known = self._own.get(name)
+                if known is None or known[0] != seen:
+                    known = seen, self._make_own(db, name, stream)
+                    self._own[name] = known
+                found[name] = known[1]
+        return found
+
+    def _make_own(self, db: Connection, name: str, stream: StreamPolicy) -> dict[str, Current]:
+        account = self._account(db, name, stream)
+        own = self._own_thetas(db, name, stream)
+        if self.policy is None or (not own and not holders(db, name, theta=account.theta, own=own)):
+            return {}
+        maker = Maker(
+            self.topics.cohort,
+            name,
+            stream,
+            self.policy.version,
+            self._key,
+            self._tick(stream),
+            account,
+            holders(db, name, theta=account.theta, own=own),
+        )
+        found, made = maker.settings(db, own)
+        for one in made:
+            self._log.info(
+                "own_setting_made", stream=name, device=one.message.device, version=one.message.version
+            )
+        return found
+
     def accounts(self) -> list[LedgerState]:
         """Both audiences' accounts, priced under the Θ believed now."""
         if self.policy is None:
@@ -431,8 +490,9 @@ class Cohort:
 
     def _state(self, db: Connection, name: str, stream: StreamPolicy) -> LedgerState:
         account = self._account(db, name, stream)
-        public = account.price().epsilon
-        operator = price(operator_timeline(db, name), account.theta, stream.adversary).epsilon
+        others = self._holders(db, name, stream, account.theta)
+        public = public_loss(account, others, stream)
+        operator = operator_loss(db, name, stream, account.theta, others)
         mark = mark_of(db, name)
         stopped = self.stopped.get(name)
         if stopped is None and public > stream.epsilon.public:

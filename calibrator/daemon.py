@@ -23,6 +23,7 @@ from broker.systemd import Systemd
 from broker.topics import SHARDS, Topics
 from calibrator.cohort import Arrived, Cohort
 from calibrator.config import Config
+from calibrator.push import Current
 from calibrator.report import Report
 from calibrator.serve import Server
 from calibrator.store import open_store
@@ -86,6 +87,7 @@ class Daemon:
         self._received = self._taken = 0
         self._to_take: int | None = None
         self._settings: dict[str, int] = {}
+        self._own: dict[str, dict[str, Current]] = {}
         self._ledgers: dict[str, LedgerState] = {}
         self._stopping = self._reload_asked = False
         self._successor: Config | None = None
@@ -204,9 +206,11 @@ class Daemon:
         topics = self._cohort.topics
         for stream, setting in self._cohort.settings().items():
             self._settings[stream] = setting.message.version
-            self._noise_topics.add(topics.noise(stream))
-            self._ours.add(topics.noise(stream))
-            self._state(topics.noise(stream), setting.payload)
+            self._offer(topics.noise(stream), setting.payload)
+        self._own = self._cohort.own_settings()
+        for stream, own in self._own.items():
+            for device, setting in own.items():
+                self._offer(topics.noise(stream, device), setting.payload)
         for account in self._cohort.accounts():
             self._ledgers[account.stream] = account
             self._ours.add(topics.ledger(account.stream))
@@ -214,6 +218,11 @@ class Daemon:
                 self._state(topics.ledger(account.stream), encode(account))
             else:
                 self._waiting.discard(topics.ledger(account.stream))
+
+    def _offer(self, topic: str, payload: bytes) -> None:
+        self._noise_topics.add(topic)
+        self._ours.add(topic)
+        self._state(topic, payload)
 
     def _put_right(self, arrived: list[Arrived]) -> None:
         """Publish a setting again, once in a while, where somebody has put something else in its place."""
@@ -239,7 +248,9 @@ class Daemon:
 
     def _publish(self) -> None:
         try:
-            for topic in sorted(self._waiting if self._settled else self._waiting - self._ours):
+            waiting = self._waiting if self._settled else self._waiting - self._ours
+            # Longer topics first: a device hears of its own new setting before it hears of the cohort's.
+            for topic in sorted(waiting, key=lambda one: (-one.count("/"), one)):
                 self._connection.publish(topic, self._newest[topic], retain=True)
                 self._waiting.discard(topic)
             for entry, topic, payload in self._unsent:
@@ -274,7 +285,7 @@ class Daemon:
             for refusal in [status.refused, *(one.refused for one in status.streams.values())]
             if refusal is not None
         )
-        online = [status for status in statuses.values() if status.online]
+        online = {device: status for device, status in statuses.items() if status.online}
         stopped = {name: state.stopped for name, state in self._ledgers.items() if state.stopped}
         self._server.show(
             Report(
@@ -294,14 +305,21 @@ class Daemon:
                 settings=dict(self._settings),
                 behind={
                     stream: sum(
-                        stream in one.streams and one.streams[stream].noise != version for one in online
+                        stream in one.streams and one.streams[stream].noise != self._due(stream, device)
+                        for device, one in online.items()
                     )
-                    for stream, version in self._settings.items()
+                    for stream in self._settings
                 },
+                own={stream: len(devices) for stream, devices in self._own.items()},
                 ledgers=dict(self._ledgers),
                 stopped=stopped | cohort.stopped,
             )
         )
+
+    def _due(self, stream: str, device: str) -> int:
+        """The version the device should follow: the newer of the cohort's and its own."""
+        own = self._own.get(stream, {}).get(device)
+        return max(self._settings[stream], own.message.version if own else 0)
 
     # On the network thread:
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrator.moments import STATISTICS, Floats, band_powers, covariance, mean
-from calibrator.spread import HIGHEST, LOWEST, Likelihood, centred, upper_ends
+from calibrator.spread import HIGHEST, LOWEST, VAGUE, Likelihood, centred, upper_ends
 from calibrator.statistics import COARSENESS, WIDTHS
 
 FEWEST_DEVICES = 3
@@ -306,7 +306,9 @@ def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread
     correlation = joint[:, 0, 1] / np.sqrt(joint[:, 0, 0] * joint[:, 1, 1])
     leaning = np.minimum(1.0, variances / upper)
     whole = variances + leaning**2 * of_centre
-    variances = whole * (1 - CAUTION * leaning * variances / whole) ** 2
+    # A vague μ is read off the likelihood, as cautiously as T.
+    cautious = np.where(of_centre > VAGUE, whole, variances)
+    variances = whole * (1 - CAUTION * leaning * cautious / whole) ** 2
     covariances = np.zeros((m, 2, 2))
     covariances[:, [0, 1], [0, 1]] = variances
     covariances[:, 0, 1] = covariances[:, 1, 0] = correlation * np.sqrt(variances[:, 0] * variances[:, 1])

@@ -81,11 +81,11 @@ class Group:
             line = self._line(device, stream)
             line.stored[first] = last
             line.runs.append((first, last))
-        self._issued: dict[str, dict[int, int]] = {}
-        for stream, version, tick in db.execute(
-            select(setting.c.stream, setting.c.version, setting.c.issued)
+        self._issued: dict[str, dict[int, tuple[int, str | None]]] = {}
+        for stream, version, tick, device in db.execute(
+            select(setting.c.stream, setting.c.version, setting.c.issued, setting.c.device)
         ):
-            self._issued.setdefault(stream, {})[version] = tick
+            self._issued.setdefault(stream, {})[version] = tick, device
         ends = db.execute(select(closed.c.stream, func.max(closed.c.through)).group_by(closed.c.stream))
         self._closed: dict[str, int] = {row[0]: row[1] for row in ends}
 
@@ -102,8 +102,8 @@ class Group:
             raise Rejected(
                 Reason.FUTURE_TICK, f"tick {last} is in the future: {ticks.latest} is the latest possible"
             )
-        issued = self._issued.get(arrival.stream, {}).get(message.noise)
-        if issued is None:
+        issued, only_for = self._issued.get(arrival.stream, {}).get(message.noise, (None, None))
+        if issued is None or only_for not in {None, arrival.device}:
             raise Rejected(
                 Reason.POLICY_MISMATCH, f"noise version {message.noise} was never issued for {arrival.stream}"
             )

@@ -16,7 +16,7 @@ published over budget: no setting can take that back, the operator's account say
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,7 +27,7 @@ from broker.noise import Flips, flips_of
 from broker.problem import Problem
 from broker.signature import PrivateKey, Signed
 from broker.theta import theta_of
-from calibrator.charge import NANO, known_limits, tilt_of_devices
+from calibrator.charge import NANO, Holder, known_limits, known_loss, tilt_of_devices
 from calibrator.store import setting
 from pufferfish.binary import Box, Noise, loss, optimal_noise
 
@@ -72,24 +72,67 @@ def next_setting(
     theta: Box,
     key: PrivateKey,
     tick: int = 0,
-    device: str | None = None,
+    others: Sequence[Holder] = (),
 ) -> Current | None:
-    """Store and return a new setting for Θ if there is none yet, if the old one is too weak, or if it is worth it."""
-    epsilon = policy.epsilon.operator
-    rows = db.execute(select(setting.c.rho0, setting.c.rho1).where(setting.c.stream == stream))
-    issued = [Noise(row.rho0, row.rho1) for row in rows]
-    own = tilt_of_devices(policy) / NANO
-    noise = mixable(best_noise(theta, policy), issued, theta=theta, policy=policy)
-    old = current(db, stream, policy_version, device)
-    if old is not None:
-        old_noise = flips_of(old.message.noise)
-        still_enough = (
-            loss(theta, tau0=old_noise.tau0 + own, tau1=old_noise.tau1 + own, adversary=policy.adversary)
-            <= epsilon
+    """Store and return a new setting for Θ if there is none yet, if the old one is too weak, or if it is worth it.
+
+    It mixes with all that was issued, also for each of the `others` with what was issued to them.
+    """
+    issued = issued_to(db, stream)
+    noise = mixable(best_noise(theta, policy), issued, theta=theta, policy=policy, others=others)
+    old = current(db, stream, policy_version)
+    if (
+        old is not None
+        and not too_weak(flips_of(old.message.noise), theta, policy)
+        and not worth(noise, flips_of(old.message.noise))
+    ):
+        return None
+    return make_setting(
+        db,
+        cohort=cohort,
+        stream=stream,
+        policy_version=policy_version,
+        theta=theta,
+        noise=noise,
+        key=key,
+        tick=tick,
+    )
+
+
+def issued_to(db: Connection, stream: str, device: str | None = None) -> list[Noise]:
+    """The noise of every setting ever made for all devices, and for this one."""
+    rows = db.execute(
+        select(setting.c.rho0, setting.c.rho1).where(
+            setting.c.stream == stream, setting.c.device.is_(None) | (setting.c.device == device)
         )
-        gain = (1 - noise.rho0 - noise.rho1) / (1 - old_noise.rho0 - old_noise.rho1)
-        if still_enough and gain < WORTH_PUSHING:
-            return None
+    )
+    return [Noise(row.rho0, row.rho1) for row in rows]
+
+
+def too_weak(noise: Noise, theta: Box, policy: StreamPolicy) -> bool:
+    """Whether the noise breaks the operator's promise under Θ."""
+    own = tilt_of_devices(policy) / NANO
+    return known_loss(theta, noise.tau0 + own, noise.tau1 + own, policy.adversary) > policy.epsilon.operator
+
+
+def worth(new: Noise, old: Noise, factor: float = WORTH_PUSHING) -> bool:
+    """Whether the new noise leaves so much more signal."""
+    return 1 - new.rho0 - new.rho1 >= factor * (1 - old.rho0 - old.rho1)
+
+
+def make_setting(
+    db: Connection,
+    *,
+    cohort: str,
+    stream: str,
+    policy_version: int,
+    theta: Box,
+    noise: Noise,
+    key: PrivateKey,
+    tick: int,
+    device: str | None = None,
+) -> Current:
+    """Sign a setting under the stream's next version, and store it."""
     highest = db.execute(select(func.max(setting.c.version)).where(setting.c.stream == stream)).scalar()
     message = NoiseSetting(
         version=(highest or 0) + 1,
@@ -123,7 +166,7 @@ def store_setting(db: Connection, made: Current, *, tick: int) -> None:
     )
 
 
-known_optimum = lru_cache(maxsize=256)(optimal_noise)
+known_optimum = lru_cache(maxsize=8192)(optimal_noise)
 
 
 def best_noise(theta: Box, policy: StreamPolicy) -> Noise:
@@ -138,22 +181,24 @@ def best_noise(theta: Box, policy: StreamPolicy) -> Noise:
             f"the device's own windows cost {own:.4f} at every tick, and ε of {policy.epsilon.operator:g} leaves "
             f"{min(tau0, tau1):.4f}: raise their scale or ε"
         )
-    return _noise_of(tau0 - own, tau1 - own)
+    return noise_of(tau0 - own, tau1 - own)
 
 
-def mixable(noise: Noise, issued: Iterable[Noise], *, theta: Box, policy: StreamPolicy) -> Noise:
+def mixable(
+    noise: Noise, issued: Iterable[Noise], *, theta: Box, policy: StreamPolicy, others: Sequence[Holder] = ()
+) -> Noise:
     """The noise, or as much more of it as keeps every mixture with what was issued within ε (the theorem above)."""
-    tau0 = max((one.tau0 for one in issued), default=0.0)
-    tau1 = max((one.tau1 for one in issued), default=0.0)
+    tau0, tau1 = _largest(issued)
     own = tilt_of_devices(policy) / NANO
+    held = [(theta, tau0, tau1), *((one.theta, *_largest(one.noises)) for one in others)]
 
     def within(share: float) -> bool:
-        together = (
-            max(tau0, tau0 + share * (noise.tau0 - tau0)),
-            max(tau1, tau1 + share * (noise.tau1 - tau1)),
+        new0, new1 = tau0 + share * (noise.tau0 - tau0), tau1 + share * (noise.tau1 - tau1)
+        return all(
+            loss(chains, tau0=max(old0, new0) + own, tau1=max(old1, new1) + own, adversary=policy.adversary)
+            <= policy.epsilon.operator
+            for chains, old0, old1 in held
         )
-        bound = loss(theta, tau0=together[0] + own, tau1=together[1] + own, adversary=policy.adversary)
-        return bound <= policy.epsilon.operator
 
     if within(1.0) or not within(0.0):
         return noise
@@ -161,13 +206,18 @@ def mixable(noise: Noise, issued: Iterable[Noise], *, theta: Box, policy: Stream
     while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (middle, high) if within(middle) else (low, middle)
-    return _noise_of(
+    return noise_of(
         min(noise.tau0, max(tau0, tau0 + low * (noise.tau0 - tau0))),
         min(noise.tau1, max(tau1, tau1 + low * (noise.tau1 - tau1))),
     )
 
 
-def _noise_of(tau0: float, tau1: float) -> Noise:
+def _largest(noises: Iterable[Noise]) -> tuple[float, float]:
+    listed = list(noises)
+    return max((one.tau0 for one in listed), default=0.0), max((one.tau1 for one in listed), default=0.0)
+
+
+def noise_of(tau0: float, tau1: float) -> Noise:
     """ρ0 = (M0−1)/(M0·M1−1), ρ1 = (M1−1)/(M0·M1−1), rounded towards more noise."""
     both = math.expm1(tau0 + tau1)
     rho0, rho1 = math.expm1(tau0) / both, math.expm1(tau1) / both

@@ -22,6 +22,7 @@ from calibrator.account import Account
 from calibrator.charge import (
     NANO,
     Debit,
+    Holder,
     Spending,
     scale_for,
     spending,
@@ -92,11 +93,20 @@ def due(db: Connection, stream: str, policy: StreamPolicy, *, through: int) -> l
     return sorted(spans, key=lambda span: (span.last, span.first, span.window, span.scope))
 
 
-def close(db: Connection, span: Span, policy: StreamPolicy, *, account: Account, topics: Topics) -> Closed:
+def close(
+    db: Connection,
+    span: Span,
+    policy: StreamPolicy,
+    *,
+    account: Account,
+    topics: Topics,
+    others: Sequence[Holder] = (),
+) -> Closed:
     """Decide, charge and draw, all within the caller's transaction. Publishing comes after its commit.
 
-    A device may carry the noise of any setting ever issued, whatever version a batch claims: so the least of
-    them decides what the window may spend and what its entry costs.
+    A device may carry the noise of any setting ever issued to it, whatever version a batch claims: so the least of
+    them decides what the window may spend and what its entry costs. The entry states the cohort's; `others` have
+    settings of their own, and must be within ε as well.
     """
     done = _closed_through(db, span.stream, span.window, span.scope)
     if done is not None and done >= span.last:
@@ -106,28 +116,42 @@ def close(db: Connection, span: Span, policy: StreamPolicy, *, account: Account,
     _mark_closed(db, span)
     if not sums:
         return Closed(span)
-    reason = why_not(policy.windows[span.window].method, policy.adversary, account.theta)
-    if reason is not None:  # Θ has widened since the policy was accepted
-        return Closed(span, refused=reason)
+    method = policy.windows[span.window].method
+    for theta in (account.theta, *(one.theta for one in others)):
+        reason = why_not(method, policy.adversary, theta)
+        if reason is not None:  # Θ has widened since the policy was accepted
+            return Closed(span, refused=reason)
     noises = issued_noises(db, span.stream)
+    cohorts = issued_noises(db, span.stream, of_cohort=True).values()
     spent = spending(
         policy,
         span.window,
         span.scope,
         theta=account.theta,
-        noises=noises.values(),
+        noises=cohorts,
         device_tilt=account.device_tilt,
+        others=others,
     )
     if not spent.release:
         return Closed(span, refused=f"ε of {policy.epsilon.public:g} leaves less than a nano-nat for it")
-    least = max(noises.values(), key=lambda noise: amplified(noise, spent.tilt / NANO))
-    after = account.price_with(Debit(span.first, span.last, spent.tilt, least))
+    least = max(cohorts, key=lambda noise: amplified(noise, spent.tilt / NANO))
+    debit = Debit(span.first, span.last, spent.tilt, least)
+    after = account.price_with(debit)
     if after.epsilon > policy.epsilon.public:
         return Closed(
             span,
             loss=after.epsilon,
             refused=f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {policy.epsilon.public:g}",
         )
+    heaviest = account.heaviest(debit)
+    for one in others:
+        found = one.public_loss(heaviest, policy, account.device_tilt)
+        if found > policy.epsilon.public:
+            return Closed(
+                span,
+                loss=found,
+                refused=f"the loss of {one.device} would be {found:.4f} of {policy.epsilon.public:g}",
+            )
     entry = _debit(db, span, spent, least)
     if spent.learning:
         ticks = policy.windows[span.window].ticks
@@ -179,11 +203,12 @@ def prune(db: Connection, stream: str, policy: StreamPolicy) -> None:
         db.execute(delete(batch).where(batch.c.stream == stream, batch.c.last <= min(known)))
 
 
-def issued_noises(db: Connection, stream: str) -> Mapping[int, Noise]:
-    """The noise of every setting ever made for the stream, by version."""
-    rows = db.execute(
-        select(setting.c.version, setting.c.rho0, setting.c.rho1).where(setting.c.stream == stream)
-    )
+def issued_noises(db: Connection, stream: str, *, of_cohort: bool = False) -> Mapping[int, Noise]:
+    """The noise of every setting ever made for the stream, or only of those for every device, by version."""
+    mine = setting.c.stream == stream
+    if of_cohort:
+        mine &= setting.c.device.is_(None)
+    rows = db.execute(select(setting.c.version, setting.c.rho0, setting.c.rho1).where(mine))
     return {row.version: Noise(row.rho0, row.rho1) for row in rows}
 
 

@@ -32,6 +32,8 @@ class Report:
     """The noise version in force, by stream."""
     behind: Mapping[str, int] = field(default_factory=dict)
     """Devices online that have not applied it, by stream."""
+    own: Mapping[str, int] = field(default_factory=dict)
+    """Devices with a noise setting of their own, by stream."""
     ledgers: Mapping[str, LedgerState] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Streams of which nothing is released, with the reason."""
@@ -67,6 +69,7 @@ def metrics(report: Report) -> str:
     family("devices_quarantined", "gauge", {"": len(report.quarantined)})
     family("devices_refusing", "gauge", labelled("reason", report.refusing))
     family("devices_behind", "gauge", labelled("stream", report.behind))
+    family("devices_with_own_noise", "gauge", labelled("stream", report.own))
     family("messages_rejected", "counter", labelled("reason", report.rejected))
     family("noise_version", "gauge", labelled("stream", report.settings))
     family(

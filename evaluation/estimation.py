@@ -93,6 +93,8 @@ SETTINGS = (
     *(Setting("N1–N11", epsilon, 11, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
     *(Setting("mixed", epsilon, 40, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
     Setting("N1–N11", 4, 11, 200_000, WIDE),
+    Setting("alike", 1, 11, 500_000, N10),
+    Setting("N1–N11", 1, 11, 500_000, MIDDLE),
 )
 
 

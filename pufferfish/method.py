@@ -59,7 +59,7 @@ def why_not(method: Method, adversary: Adversary, theta: Box | Class | None = No
     return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8192)
 def window_limit(method: Method, theta: Box | Class, epsilon: float, adversary: Adversary) -> float:
     """The largest tilt on the true state of every tick that the method allows; ValueError where it does not hold."""
     reason = why_not(method, adversary, theta)
