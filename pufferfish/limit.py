@@ -14,6 +14,7 @@ histogram.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from pufferfish.chain import Chain, Matrix, Vector
 from pufferfish.endless import slowest_mode
 from pufferfish.scale import Scale, require_epsilon, require_length
+from pufferfish.search import largest_within
 
 Sets = NDArray[np.bool_]
 """Sets of states, one per row."""
@@ -37,12 +39,16 @@ CLOSE, FAR = 3, 2 * REACH
 NEARBY, LIKELY = 256, 8
 """Sets of many states are first compared by this many instants either side; so many of the best go further."""
 
+PRECISION = 1e-10
+"""The relative error of the search."""
+
 
 def limit(chains: Iterable[Chain], length: int | None, epsilon: float) -> Scale:
     """The largest scale below which some count over some of the chains would exceed ε."""
     require_epsilon(epsilon)
     require_length(length)
-    scales = [1 / _largest_tau(Losses(chain, length), epsilon) for chain in chains]
+    # Rounded down: what is found may be below the τ that meets ε, by the search's precision.
+    scales = [(1 - PRECISION) / _largest_tau(Losses(chain, length), epsilon) for chain in chains]
     if not scales:
         raise ValueError("chains is empty; give at least one chain")
     return Scale("limit", max(scales))
@@ -59,6 +65,10 @@ class Losses:
     def of(self, tau: float, sets: Sets) -> Vector:
         """For each set the loss of counting it, or of counting it and its complement by turns if that is more."""
         return np.maximum(self._loss(tau, sets, sets), self._loss(tau, sets, ~sets))
+
+    def of_one(self, one: Sets, tau: float) -> float:
+        """The same for a single set."""
+        return float(self.of(tau, one)[0])
 
     def worst_set(self, tau: float) -> Sets:
         """The set (as one row) with the largest loss that the search finds."""
@@ -176,24 +186,7 @@ def _largest_tau(losses: Losses, epsilon: float) -> float:
     """The τ at which the worst set reaches ε: solve for a set, look for a worse one there, until there is none."""
     tau = epsilon
     worst = losses.worst_set(tau / 2)
-    while losses.of(tau, worst)[0] > epsilon * (1 + 1e-12):
-        tau = _root(losses, worst, epsilon, tau)
+    while losses.of(tau, worst)[0] > epsilon * (1 + 1e-9):
+        tau = largest_within(partial(losses.of_one, worst), epsilon, tau, PRECISION)
         worst = losses.worst_set(tau)
     return tau
-
-
-def _root(losses: Losses, worst: Sets, epsilon: float, high: float) -> float:
-    """Where the loss of one set passes ε, between 0 and `high`: false position, the stale end's weight halved."""
-    low, under = 0.0, -epsilon
-    over = float(losses.of(high, worst)[0]) - epsilon
-    side = 0
-    while high - low > 1e-12 * high:
-        tau = max(min((low * over - high * under) / (over - under), high - 1e-13 * high), low + 1e-13 * high)
-        excess = float(losses.of(tau, worst)[0]) - epsilon
-        if abs(excess) <= 1e-12 * epsilon:
-            return tau
-        if excess > 0:
-            high, over, under, side = tau, excess, under / 2 if side > 0 else under, 1
-        else:
-            low, under, over, side = tau, excess, over / 2 if side < 0 else over, -1
-    return high
