@@ -10,30 +10,9 @@ from pathlib import Path
 from hushmq.answer import Line, answer
 from hushmq.arguments import add_epsilon, add_json
 from hushmq.chains import FORMAT, Chains, read_chains
-from pufferfish import baselines, mqm
-from pufferfish.endless import even, largest_tilt, sides_of
+from pufferfish import baselines, mqm, quilt
 from pufferfish.limit import limit
 from pufferfish.scale import NO_QUILT, Quilt, Scale
-
-
-def _tilted_quilt(given: Chains, epsilon: float) -> Scale:
-    """The worst chain's scale, each by the tilted quilt or by MQM, whichever proves less noise enough.
-
-    What holds on an endless stationary stream holds on every stretch of it (docs/theory-k.md, Theorem 4), but at the
-    end of a short one, or after a start that is not stationary, plain quilts may be better, or all there is.
-    """
-    worst = Scale("tilted-quilt", 0.0)
-    for chain in given.chains:
-        options = []
-        if chain.initial is None and (given.length is None or chain.period() == 1):
-            bound = largest_tilt(sides_of(chain), even(chain.k), epsilon)
-            options.append(Scale("tilted-quilt", 1 / float(bound.tilt.max()), bound.quilt))
-        if given.length is not None:
-            options.append(mqm.exact([chain], given.length, epsilon))
-        best = min(options, key=lambda option: option.scale)
-        worst = max(worst, best, key=lambda option: option.scale)
-    return worst
-
 
 Method = Callable[[Chains, float], Scale]
 
@@ -43,7 +22,7 @@ METHODS: dict[str, Method] = {
     "gk16": lambda given, epsilon: baselines.gk16(given.chains, given.length, epsilon),
     "mqm-approx": lambda given, epsilon: mqm.approx(mqm.Mixing.of(given.chains), given.length, epsilon),
     "mqm-exact": lambda given, epsilon: mqm.exact(given.chains, given.length, epsilon),
-    "tilted-quilt": _tilted_quilt,
+    "tilted-quilt": lambda given, epsilon: quilt.tilted(given.chains, given.length, epsilon),
     "limit": lambda given, epsilon: limit(given.chains, given.length, epsilon),
 }
 

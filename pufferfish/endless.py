@@ -16,7 +16,7 @@ import numpy as np
 
 from pufferfish.chain import Chain, Matrix, Vector
 from pufferfish.mqm_beliefs import Ends
-from pufferfish.pairs import Index, Step, pairs_of
+from pufferfish.pairs import HIGHEST, Index, Step, pairs_of
 from pufferfish.side import MARGINS, Proof, Quilts, Side
 
 STEPS = 40
@@ -27,9 +27,6 @@ SETTLED = 1e-10
 
 ROUGHLY = 1e-6
 """The relative error of τ that bisection leaves, on the safe side."""
-
-HIGHEST = 300.0
-"""No bound is followed beyond, where its exponential would leave the range of numbers."""
 
 CHOOSE_AT = (1, 3)
 """The steps at which all orders of transport are tried: when R is roughly right, and when it nearly is."""
@@ -81,8 +78,8 @@ def orders_of(chain: Chain) -> Index:
     Along the slowest mode of the chain and along the states' numbers; against each other, which suits distances
     that flatten out, and alike.
     """
-    along = np.argsort(slowest_mode(chain))
     plain = np.arange(chain.k)
+    along = np.argsort(slowest_mode(chain)) if chain.is_irreducible() else plain
     listed = [along] if np.array_equal(along, plain) or np.array_equal(along[::-1], plain) else [along, plain]
     return np.array([(one, other) for one in listed for other in (one[::-1], one)])
 
@@ -128,9 +125,14 @@ def _newton(sides: Sequence[Side], shape: Matrix, epsilon: float, start: _Found)
 
 def bounded_loss(sides: Sequence[Side], tilt: Matrix) -> Bound:
     """The certified loss of a tilt matrix."""
+    return Bound.of(tilt, *certified(sides, tilt))
+
+
+def certified(sides: Sequence[Side], tilt: Matrix) -> list[Proof]:
+    """The certified bound of each side for a tilt matrix, with its proof."""
     nothing = [np.zeros(side.step.pairs) for side in sides]
     proofs = _prove(sides, tilt, _solve(sides, tilt, _Found(1.0, nothing, nothing), None).R)
-    return Bound.of(tilt, *(proofs or [side.descend(tilt) for side in sides]))
+    return proofs or [side.descend(tilt) for side in sides]
 
 
 def _prove(sides: Sequence[Side], tilt: Matrix, R: Sequence[Vector]) -> list[Proof] | None:

@@ -19,7 +19,7 @@ the least.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,12 @@ Index = NDArray[np.intp]
 
 ROUNDING = 1e-12
 """Added to every bound: more than all rounding in a step of up to a thousand states, less than anyone can measure."""
+
+HIGHEST = 300.0
+"""No plan is made for a D beyond, where its exponential would leave the range of numbers."""
+
+ROUGH, FINE, TRIES = 0.02, 1e-10, 12
+"""Log λ is looked for again while it moves by more than this, roughly or finely, at most so many times."""
 
 
 @cache
@@ -105,12 +111,12 @@ class Step:
         """The number of ordered pairs."""
         return len(self.a)
 
+    @cached_property
     def ceiling(self) -> Vector:
         """What no step exceeds, whatever D is: log max a/b."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(
-                np.log(np.where(self.a > 0, self.a / self.b, 0.0).max(axis=1)), dtype=np.float64
-            )
+            ratios = np.where(self.a > 0, self.a / self.b, 0.0)
+        return np.asarray(np.log(ratios.max(axis=1)), dtype=np.float64)
 
     def _between(self, D: Matrix) -> tuple[Matrix, Index]:
         """D between places, and the pair of states each entry comes from, as an index into the flat D."""
@@ -185,6 +191,35 @@ class Step:
         top, bottom = np.where(balanced, top, 1.0), np.where(balanced, bottom, 1.0)
         fits = np.where(balanced, demand >= 0, more_sources < 0)
         return np.log(top / bottom), Plan(source, sink, mass, value / top, fits)
+
+    def settle(self, D: Matrix, start: Vector, choice: Index, enough: float = ROUGH) -> tuple[Vector, Plan]:
+        """The least log λ for which the plan in the chosen order fits, by Newton's method kept in bounds."""
+        # At the ceiling itself nothing is shipped and the plan has no shape to learn from.
+        low, high = np.full(self.pairs, -1.0), self.ceiling - 1e-9
+        guess = np.minimum(start, high)
+        for _ in range(TRIES):
+            moved, plan = self.plan(D, guess, choice)
+            low, high = np.where(plan.fits, low, guess), np.where(plan.fits, guess, high)
+            inside = (moved > low - 1e-7) & (moved < high + 1e-7)
+            moved = np.where(inside, moved, (low + high) / 2)
+            if np.abs(moved - guess).max() < enough:
+                break
+            guess = moved
+        return moved, plan
+
+    def least(self, D: Matrix, start: Vector) -> Vector:
+        """The least log λ that a plan in any of the orders proves, looked for from `start`."""
+        # The ratio of two means of g is never above its largest value over its least.
+        known = np.minimum(self.ceiling + ROUNDING, D.max())
+        if not 0.0 < D.max() <= HIGHEST:
+            return np.asarray(known, dtype=np.float64)
+        count = len(self.orders)
+        every = Step(self.states, np.tile(self.a, (count, 1)), np.tile(self.b, (count, 1)), self.orders)
+        choice = np.repeat(np.arange(count), self.pairs)
+        moved, _ = every.settle(D, np.tile(start, count), choice, FINE)
+        _, plan = every.plan(D, moved + 2 * ROUNDING, choice)
+        bounds = every.bound(D, plan).reshape(count, self.pairs)
+        return np.asarray(np.clip(bounds.min(axis=0), 0.0, known), dtype=np.float64)
 
     def bound(self, D: Matrix, plan: Plan) -> Vector:
         """What the plan proves for log λ of every pair, rounding included; infinite where it proves nothing."""

@@ -26,9 +26,6 @@ from pufferfish.sensitivity import Sensitivity
 MARGINS = (4e-12, 1e-10, 1e-8, 1e-6)
 """How far above the fixed point to try to prove it."""
 
-NEAR, ROUGH, ROUGH_STEPS = 1e-7, 0.02, 12
-"""A bound that moves by less than ROUGH in a step need not be looked for again; otherwise at most so often."""
-
 FARTHEST = 2**40
 """No quilt is looked for beyond; a chain that needs one has not forgotten its state after ages."""
 
@@ -76,7 +73,7 @@ class Quilts:
         Between two distances lo < h < hi the cost is at least lo·hop_cost + E_hi, which rules out most of them,
         the more so if only an improvement by the factor `worth` is wanted.
         """
-        best = self._at(1)
+        best = self.at(1)
         hops = np.ones(len(best), dtype=np.intp)
         spans: list[tuple[int, int]] = []
         far = 1
@@ -87,7 +84,7 @@ class Quilts:
         looks = LOOKS
         while spans and looks > 0:
             lo, hi = spans.pop()
-            if hi - lo > 1 and np.any(lo * hop_cost + self._at(hi) < worth * np.minimum(best, below)):
+            if hi - lo > 1 and np.any(lo * hop_cost + self.at(hi) < worth * np.minimum(best, below)):
                 middle = (lo + hi) // 2
                 best, hops = self._better(middle, hop_cost, best, hops)
                 spans += [(lo, middle), (middle, hi)]
@@ -95,10 +92,11 @@ class Quilts:
         return best, hops
 
     def _better(self, h: int, hop_cost: float, best: Vector, hops: Index) -> tuple[Vector, Index]:
-        cost = (h - 1) * hop_cost + self._at(h)
+        cost = (h - 1) * hop_cost + self.at(h)
         return np.minimum(best, cost), np.where(cost < best, h, hops)
 
-    def _at(self, h: int) -> Vector:
+    def at(self, h: int) -> Vector:
+        """E_h, rounding included."""
         if h not in self._known:
             ratios = self._influences(h)
             k = len(ratios)
@@ -113,9 +111,7 @@ class Side:
     def __init__(self, step: Step, quilts: Quilts) -> None:
         """`step` holds the rows of the side's chain, `quilts` the distances a quilt can have."""
         self.step = step
-        self._quilts = quilts
-        # At the ceiling itself nothing is shipped and the plan has no shape to learn from.
-        self._ceiling = step.ceiling() - 1e-9
+        self.quilts = quilts
         self._choice = np.zeros(step.pairs, dtype=np.intp)
         self._slope: Vector | None = None
 
@@ -129,18 +125,18 @@ class Side:
         """Settle for each pair which order of transport proves most at R."""
         D = T + self.square(R)
         every = (np.full(self.step.pairs, order) for order in range(len(self.step.orders)))
-        self._choice = np.argmin([self._step(D, R, choice)[0] for choice in every], axis=0)
+        self._choice = np.argmin([self.step.settle(D, R, choice)[0] for choice in every], axis=0)
 
     def quilts_alone(self, hop_cost: float) -> Vector:
         """What the quilts of this side prove without tilt, give or take a tenth."""
-        return self._quilts.cap(hop_cost, np.full(self.step.pairs, np.inf), 0.9)[0]
+        return self.quilts.cap(hop_cost, np.full(self.step.pairs, np.inf), 0.9)[0]
 
     def tangent(self, T: Matrix, shape: Matrix, R: Vector) -> Tangent:
         """One step from R, to first order in R and in τ, where T = τ·shape."""
-        cap, hops = self._quilts.cap(T.max(), R)
+        cap, hops = self.quilts.cap(T.max(), R)
         R = np.minimum(R, cap)
         D = T + self.square(R)
-        moved, plan = self._step(D, R, self._choice)
+        moved, plan = self.step.settle(D, R, self._choice)
         capped = cap < moved
         sensitivity = self._sensitivity(D, plan, capped)
         miss = np.where(capped, cap, moved) - R
@@ -155,7 +151,7 @@ class Side:
             return None
         D = T + self.square(R)
         _, plan = self.step.plan(D, R, self._choice)
-        capped = self._quilts.cap(T.max(), R)[0] <= R
+        capped = self.quilts.cap(T.max(), R)[0] <= R
         upwards = self._sensitivity(D, plan, capped).settle(np.ones(self.step.pairs))
         if not np.all(np.isfinite(upwards)):
             return None
@@ -168,16 +164,16 @@ class Side:
         If F(R) ≤ R and R' = min(R, F(R)), then F(R') ≤ R' because F is monotone, so that every step is certified.
         For the same reason a proof `known` for a larger tilt still holds.
         """
-        R, hops = self._quilts.cap(T.max(), np.full(self.step.pairs, np.inf), 0.9)
+        R, hops = self.quilts.cap(T.max(), np.full(self.step.pairs, np.inf), 0.9)
         self.choose(T, R)
-        _, plan = self._step(T + self.square(R), R, self._choice)
+        _, plan = self.step.settle(T + self.square(R), R, self._choice)
         if known is not None:
             better = known.R < R
             R, hops = np.minimum(known.R, R), np.where(better, known.hops, hops)
             plan = known.plan.where(better, plan)
         for _ in range(REFINEMENTS):
             D = T + self.square(R)
-            moved, _ = self._step(D, R, self._choice)
+            moved, _ = self.step.settle(D, R, self._choice)
             _, refined = self.step.plan(D, moved + 2 * ROUNDING, self._choice)
             bound = self.step.bound(D, refined)
             better = bound < R
@@ -185,13 +181,13 @@ class Side:
                 break
             R, hops = np.where(better, bound, R), np.where(better, 1, hops)
             plan = refined.where(better, plan)
-        cap, farther = self._quilts.cap(T.max(), R)
+        cap, farther = self.quilts.cap(T.max(), R)
         return Proof(np.minimum(cap, R), np.where(cap < R, farther, hops), plan)
 
     def _proof(self, T: Matrix, R: Vector) -> Proof | None:
         """R with its proof, or None if for some pair one step from R proves less."""
         D = T + self.square(R)
-        cap, hops = self._quilts.cap(T.max(), R)
+        cap, hops = self.quilts.cap(T.max(), R)
         _, plan = self.step.plan(D, R - 2 * ROUNDING, self._choice)
         by_plan = self.step.bound(D, plan) <= R
         for order in range(len(self.step.orders)):
@@ -201,20 +197,6 @@ class Side:
             plan = plan.where(by_plan, other)
             by_plan = self.step.bound(D, plan) <= R
         return Proof(R, np.where(by_plan, 1, hops), plan) if np.all(by_plan | (cap <= R)) else None
-
-    def _step(self, D: Matrix, R: Vector, choice: Index) -> tuple[Vector, Plan]:
-        """The least log λ for which the plan in this order fits, from R by Newton's method kept in bounds."""
-        low, high = np.full_like(R, -1.0), self._ceiling
-        guess = np.minimum(R, high)
-        for _ in range(ROUGH_STEPS):
-            moved, plan = self.step.plan(D, guess, choice)
-            low, high = np.where(plan.fits, low, guess), np.where(plan.fits, guess, high)
-            inside = (moved > low - NEAR) & (moved < high + NEAR)
-            moved = np.where(inside, moved, (low + high) / 2)
-            if np.abs(moved - guess).max() < ROUGH:
-                break
-            guess = moved
-        return moved, plan
 
     def _sensitivity(self, D: Matrix, plan: Plan, capped: NDArray[np.bool_]) -> Sensitivity:
         """The derivative of one step: a bound that comes from a quilt does not depend on R."""

@@ -95,6 +95,7 @@ def write(chain: Chain) -> dict[str, Any]:
         pytest.param(
             real_chains.occupancy, 592.5, 140.5, 1.001, marks=real_chains.needs_data, id="occupancy"
         ),
+        pytest.param(real_chains.power, 543.25, 141.22, 1.25, marks=real_chains.needs_data, id="power"),
     ],
 )
 def test_real_chains(

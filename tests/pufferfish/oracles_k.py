@@ -75,7 +75,8 @@ def worst_mechanism(
 ) -> float:
     """The largest loss at instant i of any mechanism whose likelihood changes by at most e^tilt per instant.
 
-    A linear program over the likelihood of every path, for every pair of states, given the known states of others.
+    A linear program over the likelihood of every path, for every pair of states possible there, given the known
+    states of others.
     """
     k, length = chain.k, len(tilts)
     every = paths(k, length)
@@ -95,7 +96,8 @@ def worst_mechanism(
     given = []
     for x in range(k):
         weights = np.where(every[:, i] == x, probability, 0.0)
-        given.append(weights / weights.sum())
+        if weights.sum() > 0:
+            given.append(weights / weights.sum())
     best = 0.0
     for a, b in product(given, repeat=2):
         if a is not b:

@@ -33,7 +33,7 @@ def best_plan(step: Step, D: np.ndarray) -> tuple[np.ndarray, object]:
         choice = np.full(step.pairs, order)
         guess = np.zeros(step.pairs)
         for _ in range(30):
-            guess, _ = step.plan(D, np.minimum(guess, step.ceiling() - 1e-9), choice)
+            guess, _ = step.plan(D, np.minimum(guess, step.ceiling - 1e-9), choice)
         _, plan = step.plan(D, guess + 1e-11, choice)
         bounds.append(step.bound(D, plan))
         plans.append(plan)
