@@ -6,7 +6,8 @@ tick is the microsecond of its sample, so that its age on arrival is the time fr
 same broker, a bare paho publisher and a bare paho subscriber go as fast as they can.
 
 The knee is the highest rate at which at least 99% of what was asked for is sent and the 99th percentile of the age
-stays below a second, with nothing lost. Nothing is claimed beyond it.
+stays below a second, with nothing lost, and that is then held for four times as long: a rate that fails there gives
+way to the next lower one. Nothing is claimed beyond it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import resource
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from statistics import linear_regression
 from typing import Any
 
 import structlog
@@ -53,45 +55,55 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 def run(*, devices: int = DEVICES, rates: Sequence[int] = RATES, step_s: float = STEP_S) -> list[Row]:
+    busy = os.getloadavg()[0]
     with (
         tempfile.TemporaryDirectory(prefix="hushmq-load-") as folder,
         _broker(Path(folder), devices) as server,
     ):
         bare = _bare(server, step_s)
-        climb, held = _climb(server, devices, rates, step_s)
-    good = [step for step in climb if step.carried]
-    beyond = min((step for step in climb if not step.carried), key=lambda step: step.asked, default=None)
-    all_good = [*good, held]
+        tried, knee = _climb(server, devices, rates, step_s)
+    return [
+        Row("other work on the machine", busy, "processes", f"{os.cpu_count()} cores"),
+        Row("bare paho, one to one, TLS, QoS 1", bare, "messages/s"),
+        *rows(devices, tried, knee, bare),
+    ]
+
+
+def rows(devices: int, tried: Sequence[Step], knee: Step | None, bare: float) -> list[Row]:
+    """What the ladder came to; without a rate that was carried and held, that there is none."""
+    beyond = min((step for step in tried if not step.carried), key=lambda step: step.asked, default=None)
+    failed = Row(
+        "first rate not carried",
+        beyond.asked if beyond else float("nan"),
+        "messages/s",
+        f"{beyond.sent_rate:,.0f} /s sent, p99 {beyond.p99 * 1e3:,.0f} ms, {beyond.lost} lost"
+        if beyond
+        else "the ladder ended: the knee lies higher",
+    )
+    if knee is None:
+        return [Row(f"{devices} devices, TLS, QoS 1: no rate was carried", 0.0, "messages/s"), failed]
+    at = f"at {knee.asked:,} /s"
+    carried = [step for step in tried if step.carried]
+    lowest = min(carried, key=lambda step: step.asked)
     return [
         Row(
             f"{devices} devices, TLS, QoS 1: messages/s at the knee",
-            held.sent_rate,
-            "/s",
+            knee.sent_rate,
+            "messages/s",
             f"bare paho, one to one: {bare:,.0f} /s",
-            held.sent_rate / bare,
+            knee.sent_rate / bare,
         ),
-        Row("states/s at the knee", held.sent_rate * STATES, "/s"),
-        Row(
-            "first rate not carried",
-            beyond.asked if beyond else float("nan"),
-            "/s",
-            f"{beyond.sent_rate:,.0f} /s sent, p99 {beyond.p99 * 1e3:,.0f} ms"
-            if beyond
-            else "the ladder ended",
-        ),
-        Row("sample to ingest at the knee, p50", held.p50 * 1e3, "ms", f"at {held.asked:,} /s"),
-        Row("sample to ingest at the knee, p99", held.p99 * 1e3, "ms", f"at {held.asked:,} /s", aim="< 1 s"),
-        Row(
-            "sample to ingest at the lowest rate, p50", climb[0].p50 * 1e3, "ms", f"at {climb[0].asked:,} /s"
-        ),
-        Row(
-            "sample to ingest at the lowest rate, p99", climb[0].p99 * 1e3, "ms", f"at {climb[0].asked:,} /s"
-        ),
-        Row("broker's CPU at the knee", held.broker_cpu * 100, "% of a core", f"{os.cpu_count()} cores"),
-        Row("clients' CPU at the knee", held.client_cpu * 100, "% of a core", f"{os.cpu_count()} cores"),
-        Row("broker's memory slope at the knee", held.slope, "MB/min", f"{held.resident:.0f} MB resident"),
-        Row("lost, by tick, up to the knee", sum(step.lost for step in all_good), "messages", aim="0"),
-        Row("duplicates, by tick, up to the knee", sum(step.twice for step in all_good), "messages"),
+        Row("states/s at the knee", knee.sent_rate * STATES, "states/s"),
+        failed,
+        Row("sample to ingest at the knee, p50", knee.p50 * 1e3, "ms", at),
+        Row("sample to ingest at the knee, p99", knee.p99 * 1e3, "ms", at, aim="< 1 s"),
+        Row("sample to ingest at the lowest rate, p50", lowest.p50 * 1e3, "ms", f"at {lowest.asked:,} /s"),
+        Row("sample to ingest at the lowest rate, p99", lowest.p99 * 1e3, "ms", f"at {lowest.asked:,} /s"),
+        Row("broker's CPU at the knee", knee.broker_cpu * 100, "% of a core", f"{os.cpu_count()} cores"),
+        Row("clients' CPU at the knee", knee.client_cpu * 100, "% of a core", f"{os.cpu_count()} cores"),
+        Row("broker's memory slope at the knee", knee.slope, "MB/min", f"{knee.resident:.0f} MB resident"),
+        Row("lost, by tick, up to the knee", sum(step.lost for step in carried), "messages", aim="0"),
+        Row("duplicates, by tick, up to the knee", sum(step.twice for step in carried), "messages"),
     ]
 
 
@@ -130,54 +142,95 @@ def _broker(folder: Path, devices: int) -> Iterator[NatsServer]:
         yield server
 
 
-def _climb(server: NatsServer, devices: int, rates: Sequence[int], step_s: float) -> tuple[list[Step], Step]:
-    """Step up until a rate is not carried, try the middle of the last two, then hold the knee for longer."""
+def _climb(
+    server: NatsServer, devices: int, rates: Sequence[int], step_s: float
+) -> tuple[list[Step], Step | None]:
+    """All steps tried, and the one that was held."""
     with _child(_ingest, server.endpoint("calibrator")) as ingest:
         _hear(ingest)
         endpoints = [server.endpoint(f"device-{n}") for n in range(devices)]
         with _children(endpoints, -(-devices // PROCESSES)) as senders:
             for sender in senders:
                 _hear(sender)
-            steps = list[Step]()
-            knee = rates[0]
-            for rate in rates:
-                steps.append(_step(server, ingest, senders, rate, step_s))
-                if not steps[-1].carried:
-                    middle = _step(server, ingest, senders, (knee + rate) // 2, step_s)
-                    steps.append(middle)
-                    knee = middle.asked if middle.carried else knee
-                    break
-                knee = rate
-            return steps, _step(server, ingest, senders, knee, 4 * step_s)
+            return climb(lambda rate, seconds: _step(server, ingest, senders, rate, seconds), rates, step_s)
+
+
+def climb(
+    step: Callable[[int, float], Step], rates: Sequence[int], step_s: float
+) -> tuple[list[Step], Step | None]:
+    """Step up until a rate is not carried, try the middle of the last two, then hold the highest for longer."""
+    tried = list[Step]()
+    for rate in rates:
+        tried.append(step(rate, step_s))
+        if not tried[-1].carried:
+            break
+    good = [one.asked for one in tried if one.carried]
+    if good and len(good) < len(tried):
+        middle = step((good[-1] + tried[-1].asked) // 2, step_s)
+        tried.append(middle)
+        good += [middle.asked] if middle.carried else []
+    for rate in reversed(good):
+        held = step(rate, 4 * step_s)
+        tried.append(held)
+        if held.carried:
+            return tried, held
+    return tried, None
 
 
 def _step(server: NatsServer, ingest: Pipe, senders: list[Pipe], rate: int, step_s: float) -> Step:
     pid = server.pid or 0
-    cpu, memory = _cpu(pid), _resident(pid)
+    cpu = _cpu(pid)
     ingest.send("begin")
     clients = _hear(ingest)
     began = time.monotonic()
-    for sender in senders:
-        sender.send((rate / len(senders), step_s))
-    told = [_hear(sender) for sender in senders]
-    seconds = time.monotonic() - began
-    ingest.send(sum(sent for sent, _ in told))
-    arrived, twice, ages, ingest_cpu = _hear(ingest)
+    with _watched(pid) as memory:
+        for sender in senders:
+            sender.send((rate / len(senders), step_s))
+        told = [_hear(sender) for sender in senders]
+        took = time.monotonic() - began
     sent = sum(sent for sent, _ in told)
+    ingest.send(sent)
+    arrived, twice, ages, ingest_cpu = _hear(ingest)
     ages = sorted(ages) or [float("inf")]
     return Step(
         asked=rate,
         sent=sent,
-        seconds=seconds,
+        seconds=step_s,
         lost=sent - arrived,
         twice=twice,
         p50=ages[len(ages) // 2],
         p99=ages[int(len(ages) * 0.99)],
-        broker_cpu=(_cpu(pid) - cpu) / seconds,
-        client_cpu=(ingest_cpu - clients + sum(used for _, used in told)) / seconds,
-        slope=(_resident(pid) - memory) / seconds * 60,
+        broker_cpu=(_cpu(pid) - cpu) / took,
+        client_cpu=(ingest_cpu - clients + sum(used for _, used in told)) / took,
+        slope=slope(memory) * 60,
         resident=_resident(pid),
     )
+
+
+@contextmanager
+def _watched(pid: int) -> Iterator[list[tuple[float, float]]]:
+    """Seconds and resident megabytes of a process, four times a second."""
+    seen, done = list[tuple[float, float]](), threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.25):
+            seen.append((time.monotonic(), _resident(pid)))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """The rise of the least-squares line through the points."""
+    if len(points) < 2:
+        return 0.0
+    x, y = zip(*points, strict=True)
+    return linear_regression(x, y).slope
 
 
 def _hear(pipe: Pipe) -> Any:
@@ -229,7 +282,7 @@ def _send(pipe: Pipe, endpoints: list[Endpoint]) -> None:
         rate, seconds = pipe.recv()
         began, used, sent, turn = time.monotonic(), _own_cpu(), 0, 0
         while (now := time.monotonic()) < began + seconds:
-            due = int((now - began) * rate)
+            due = int((now - began) * rate) + 1
             if turn >= due:
                 time.sleep(min(0.002, 1 / rate))
                 continue
