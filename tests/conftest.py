@@ -6,18 +6,16 @@ The site has the cohort "test" and the identities "ops", "calibrator", "subscrib
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from broker.mosquitto import MosquittoServer
-from broker.mosquitto import executable as mosquitto_executable
 from broker.nats import NatsServer
-from broker.problem import Problem
 from broker.process import BrokerProcess
 from broker.site import Identity, Site
+from tests.brokers import has_mosquitto, require_mosquitto
 from tests.containers import MosquittoContainer, docker_answers
 
 SITE = Site(
@@ -45,15 +43,10 @@ def nats(site: Site, tmp_path: Path) -> Iterator[NatsServer]:
 @pytest.fixture
 def mosquitto(site: Site, tmp_path: Path) -> Iterator[MosquittoServer]:
     kind = MosquittoServer
-    try:
-        mosquitto_executable()
-    except Problem as problem:
-        if docker_answers():
-            kind = MosquittoContainer
-        elif os.environ.get("CI") == "true":
-            raise
-        else:
-            pytest.skip(str(problem))
+    if not has_mosquitto() and docker_answers():
+        kind = MosquittoContainer
+    else:
+        require_mosquitto()
     with kind(site, tmp_path / "mosquitto") as server:
         yield server
 

@@ -24,13 +24,13 @@ from broker.connection import Connection
 from broker.description import Description
 from broker.endpoint import Endpoint, Tls
 from broker.generate import Kind, generate
-from broker.problem import Problem
 from broker.process import BrokerProcess, free_port
 from broker.site_folder import SiteFolder
 from broker.topics import Topics
 from tests.broker import matrix
 from tests.broker.plain import PATIENCE, Plain
 from tests.broker.scripted import wait_for
+from tests.brokers import require_mosquitto
 
 T = Topics("test")
 BATCH = T.batch("wearable-1", "motion")
@@ -66,11 +66,8 @@ class Generated(BrokerProcess):
 @pytest.fixture(params=["nats", "mosquitto"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
-    if found == "mosquitto" and os.environ.get("CI") != "true":
-        try:
-            broker.mosquitto.executable()
-        except Problem as problem:
-            pytest.skip(str(problem))
+    if found == "mosquitto":
+        require_mosquitto()
     return found
 
 

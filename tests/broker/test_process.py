@@ -23,8 +23,15 @@ from broker.process import BrokerProcess, spawn
 from broker.site import Site
 from tests.broker.plain import Plain
 from tests.broker.scripted import wait_for
+from tests.brokers import require_mosquitto
 
-BOTH = pytest.mark.parametrize("kind", [NatsServer, MosquittoServer])
+
+@pytest.fixture(params=[NatsServer, MosquittoServer])
+def kind(request: pytest.FixtureRequest) -> type[BrokerProcess]:
+    found: type[BrokerProcess] = request.param
+    if found is MosquittoServer:
+        require_mosquitto()
+    return found
 
 
 def alive(pid: int) -> bool:
@@ -79,7 +86,6 @@ def test_it_dies_with_its_parent(broker: BrokerProcess, tmp_path: Path) -> None:
     wait_for(lambda: not alive(pid), "the broker to die")
 
 
-@BOTH
 def test_a_port_in_use_is_a_problem(kind: type[BrokerProcess], site: Site, tmp_path: Path) -> None:
     """A given port that is taken is told by number; no process stays."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -89,7 +95,6 @@ def test_a_port_in_use_is_a_problem(kind: type[BrokerProcess], site: Site, tmp_p
         assert server.pid is None
 
 
-@BOTH
 def test_a_free_port_lost_in_between_is_replaced(
     kind: type[BrokerProcess], site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +121,6 @@ def test_a_missing_executable_is_told_with_its_remedy(
         mosquitto_module.executable()
 
 
-@BOTH
 def test_a_broker_that_dies_at_start_is_told_with_its_last_words(
     kind: type[BrokerProcess], site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
