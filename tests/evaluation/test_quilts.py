@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -49,6 +50,29 @@ class TestSynthetic:
         theta, tau = Box(0.2, 0.8, 0.2, 0.8), 1 / synthetic.tilted(0.2, epsilon)
         assert loss(theta, tau0=tau, tau1=tau) == pytest.approx(epsilon, rel=1e-6)
         assert loss(theta, tau0=1.01 * tau, tau1=1.01 * tau) > epsilon
+
+    @pytest.mark.parametrize("epsilon", synthetic.EPSILONS)
+    def test_ours_covers_every_start(self, epsilon: float) -> None:
+        """By enumeration of all paths: a count with noise 1/τ loses at most ε at any instant, whatever the start."""
+        alpha, length = 0.25, 8
+        tau = 1 / synthetic.tilted(alpha, epsilon)
+        paths = np.array(list(itertools.product((0, 1), repeat=length)))
+        worst = 0.0
+        for q, r in itertools.product((alpha, 0.5, 1 - alpha), repeat=2):
+            P = np.array([[1 - q, q], [r, 1 - r]])
+            steps = P[paths[:, :-1], paths[:, 1:]].prod(axis=1)
+            for first in (0.001, 0.03, 0.2, 0.5, 0.8, 0.97, 0.999):
+                law = steps * np.where(paths[:, 0] == 0, first, 1 - first)
+                # Far above, or far below, every count: the outputs that tell most; alternating ones for q+r > 1.
+                for signs in (np.ones(length), (-1.0) ** np.arange(length)):
+                    for way in (tau, -tau):
+                        weight = np.exp(way * (paths * signs).sum(axis=1))
+                        for i in range(length):
+                            one = paths[:, i] == 1
+                            odds = (weight * law)[one].sum() / (weight * law)[~one].sum()
+                            prior = law[one].sum() / law[~one].sum()
+                            worst = max(worst, abs(np.log(odds / prior)))
+        assert 0.85 * epsilon < worst <= epsilon
 
     def test_the_corners_decide(self) -> None:
         """A finer grid finds no worse chain for MQMExact than the corners."""
