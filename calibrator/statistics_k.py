@@ -1,0 +1,63 @@
+"""What is counted for learning where there are more than two states: the states, and the pairs over bands of lags.
+
+With Z the sanitized states, `pairs` of a band (a … b) is the k×k matrix Σ_{h=a}^{b} Σ_t [Z_t = u, Z_{t+h} = v].
+Changing one state moves `counts` by 2 in all (one up, one down). At every lag the state is in at most two pairs, and
+each of them moves by 2 in all: 4. The noise on a band of w lags has scale c·w·s where that on `counts` has scale s,
+so the whole vector costs (2 + Σ 4/c)/s: the Laplace mechanism, on coordinates divided by 1, c·w, …
+
+The bands, and what is counted from the same starting ticks, are those of calibrator/statistics.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrator.statistics import BANDS, COARSENESS, bands_within
+
+Integers = NDArray[np.int64]
+
+MOST_STATES = 8
+"""With more, k² transitions are beyond what charged statistics can tell: nothing is learned or paid for learning."""
+
+
+def sensitivity(ticks: int) -> int:
+    """What one sanitized state can move in a window's statistics: L1, in units of the scale on `counts`."""
+    return 2 + sum(4 // coarse for coarse in COARSENESS[: bands_within(ticks)])
+
+
+@dataclass(slots=True)
+class SumsK:
+    """Exact sums of sanitized states under one noise version. Secret until noise is added.
+
+    `starts` of a band: the ticks t from which all its lags could be looked at; its pairs are starts × lags.
+    """
+
+    k: int
+    ticks: int = 0
+    counts: Integers = field(init=False)
+    starts: list[int] = field(default_factory=lambda: [0] * len(BANDS))
+    pairs: Integers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(self.k, dtype=np.int64)
+        self.pairs = np.zeros((len(BANDS), self.k, self.k), dtype=np.int64)
+
+    def add(self, states: bytes) -> None:
+        """Count one run of consecutive ticks, one byte per state."""
+        run = np.frombuffer(states, dtype=np.uint8).astype(np.int64)
+        self.ticks += len(run)
+        self.counts += np.bincount(run, minlength=self.k)
+        if self.k > MOST_STATES:
+            return
+        rows = run * self.k
+        for band, (first, last) in enumerate(BANDS):
+            starts = len(run) - last
+            if starts <= 0:
+                break
+            self.starts[band] += starts
+            for lag in range(first, last + 1):
+                found = np.bincount(rows[:starts] + run[lag : lag + starts], minlength=self.k**2)
+                self.pairs[band] += found.reshape(self.k, self.k)
