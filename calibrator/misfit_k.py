@@ -1,0 +1,109 @@
+"""How far data of k states is from a first-order chain: states that recur over long lags more than fitted ones do.
+
+The correlation over a band is (Σ_u P(X_t = u, X_{t+h} = u) − Σ π_u²)/(1 − Σ π_u²), averaged over its lags: 1 if the
+state stays, 0 if it is forgotten. It is read off the pairs, debiased through the emission, and compared with what the
+devices' own fitted chains have, averaged over what is not known of them. Where a band's excess is beyond doubt, the
+chain that has the correlation seen there is slower than the fitted one: I − κ·(I − P) with κ < 1 has the same π. Θ
+covers it by reaching to chains slower by that κ; log κ is the shift.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calibrator.estimate_k import EvidenceK, FitK, ObservedK
+from calibrator.misfit import Band, Misfit
+from calibrator.moments_k import Floats, band_means, stationary, transitions
+from calibrator.statistics import BANDS
+from pufferfish.intervals import Class, Intervals, Rows
+
+DRAWS = 48
+"""Chains drawn for each device, with the same draws every time, to average over what is not known of it."""
+SLOWEST = 1e-3
+"""No κ below this is looked for."""
+
+
+def measure(evidence: EvidenceK, found: FitK) -> Misfit:
+    """Compare the correlation seen with the fitted chains, pooled over devices by precision."""
+    k = found.k
+    observed = ObservedK.of(evidence, found.centre)
+    inverse = np.linalg.inv(evidence.emission)
+    P = transitions(found.chains, k)[evidence.device]
+    pi = stationary(P)
+    alone = (pi**2).sum(axis=1)
+    # Σ_u (B⁻ᵀ·J·B⁻¹)_uu is linear in the pairs J seen: Σ_ij C_ij·J_ij with C = B⁻¹·B⁻ᵀ.
+    taking = np.einsum("riu,rju->rij", inverse, inverse)
+    pairs = observed.shares[:, k:].reshape(-1, len(BANDS), k, k)
+    strength = (1 - alone)[:, None]
+    seen = (np.einsum("rij,rbij->rb", taking, pairs) - alone[:, None]) / strength
+    flat = taking.reshape(len(taking), -1)
+    sampling = np.stack(
+        [
+            np.einsum("ri,rij,rj->r", flat, observed.covariance[:, block, block], flat)
+            for block in (slice(k + band * k * k, k + (band + 1) * k * k) for band in range(len(BANDS)))
+        ],
+        axis=1,
+    )
+    weight = strength**2 / sampling
+    fitted = _fitted(found)[evidence.device]
+    total = weight.sum(axis=0)
+    bands = tuple(
+        Band(*ends, float(a), float(c), float(e))
+        for ends, a, c, e in zip(
+            BANDS,
+            (weight * seen).sum(axis=0) / total,
+            (weight * fitted).sum(axis=0) / total,
+            total**-0.5,
+            strict=True,
+        )
+    )
+    centre = transitions(found.centre, k)
+    return Misfit(bands, min(0.0, *(_shift(centre, index, band) for index, band in enumerate(bands))))
+
+
+def correlations(P: Floats) -> Floats:
+    """The correlation over each band; any leading axes."""
+    pi = stationary(P)
+    alone = (pi**2).sum(axis=-1)[..., None]
+    stays = np.einsum("...u,...buu->...b", pi, band_means(P))
+    found: Floats = (stays - alone) / (1 - alone)
+    return found
+
+
+def _fitted(found: FitK) -> Floats:
+    rng = np.random.Generator(np.random.PCG64(1))
+    roots = np.linalg.cholesky(found.covariances + 1e-12 * np.eye(found.chains.shape[1]))
+    draws = rng.standard_normal((DRAWS, found.chains.shape[1]))
+    x = found.chains[:, None, :] + np.einsum("dpq,nq->dnp", roots, draws)
+    average: Floats = correlations(transitions(np.clip(x, -12, 12), found.k)).mean(axis=1)
+    return average
+
+
+def _shift(P: Floats, index: int, band: Band) -> float:
+    """Log κ of the chain that has as much more correlation than P as was seen beyond the fitted one."""
+    if not band.excess:
+        return 0.0
+    wanted = float(correlations(P)[index]) + band.excess
+    low, high = math.log(SLOWEST), 0.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        slow = np.eye(len(P)) + math.exp(middle) * (P - np.eye(len(P)))
+        low, high = (middle, high) if correlations(slow)[index] >= wanted else (low, middle)
+    return low
+
+
+def slowed(theta: Class, shift: float) -> Class:
+    """The chains of Θ, each with its transitions to other states multiplied by e^shift."""
+    return Class(*(_slowed(each, math.exp(shift)) for each in (theta.forward, theta.backward)))
+
+
+def _slowed(intervals: Intervals, kappa: float) -> Intervals:
+    def moved(rows: Rows) -> Rows:
+        return tuple(
+            tuple(1 - kappa * (1 - p) if u == v else kappa * p for v, p in enumerate(row))
+            for u, row in enumerate(rows)
+        )
+
+    return Intervals(moved(intervals.low), moved(intervals.high))

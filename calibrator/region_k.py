@@ -1,0 +1,97 @@
+"""Regions of a fit of k states: entrywise intervals of the transitions forward and backward in time.
+
+An interval is a multiple of the standard deviation of the entry's logit, or of the entry itself, whichever reaches
+further on either side: where little is known an entry may be all but nothing, and no logit says so. The multiple
+makes all 2·k² intervals hold at once with the confidence asked for, whatever their correlation (Šidák 1967).
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from calibrator.estimate_k import FitK
+from calibrator.moments_k import Floats, stationary, transitions
+from calibrator.region import CONFIDENCE
+from pufferfish.intervals import Class, Intervals, Rows
+
+_STEP = 1e-5
+_LEAST = 1e-6
+
+
+def entries(x: Floats, k: int) -> Floats:
+    """P, and the transitions of the time reversal π_v·P_vu/π_u, on a new axis before the matrices."""
+    P = transitions(x, k)
+    pi = stationary(P)
+    back = np.swapaxes(pi[..., :, None] * P, -1, -2) / pi[..., :, None]
+    return np.stack([P, back], axis=-3)
+
+
+def intervals(x: Floats, covariances: Floats, k: int, confidence: float) -> tuple[Floats, Floats]:
+    """Low and high ends of all entries, forward and backward, for chains x known up to these covariances."""
+    p = x.shape[-1]
+    there = entries(x[:, None, :] + np.concatenate([np.zeros((1, p)), _STEP * np.eye(p)]), k)
+    middle = np.clip(there[:, 0], _LEAST, 1 - _LEAST)
+    slopes = ((there[:, 1:] - there[:, :1]) / _STEP).reshape(len(x), p, -1)
+    variance = np.einsum("dpe,dpq,dqe->de", slopes, covariances, slopes).reshape(middle.shape)
+    multiple = NormalDist().inv_cdf((1 + confidence ** (1 / (2 * k * k))) / 2)
+    reach = multiple * np.sqrt(np.maximum(variance, 0.0))
+    logit, far = np.log(middle) - np.log1p(-middle), np.minimum(reach / (middle * (1 - middle)), 40.0)
+    low = np.minimum(1 / (1 + np.exp(far - logit)), there[:, 0] - reach)
+    high = np.maximum(1 / (1 + np.exp(-far - logit)), there[:, 0] + reach)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def cohort_intervals(found: FitK, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+    """Ends that hold the chain of a device of this cohort, whichever it is."""
+    whole = (found.centre_covariance + np.diag(found.spread))[None]
+    low, high = intervals(found.centre[None], whole, found.k, confidence)
+    return low[0], high[0]
+
+
+def device_intervals(found: FitK, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+    """For every device, ends that hold its own chain."""
+    return intervals(found.chains, found.covariances, found.k, confidence)
+
+
+def cohort_region(found: FitK, confidence: float = CONFIDENCE) -> Class:
+    """A class that holds the chain of a device of this cohort, whichever it is."""
+    return _class(*cohort_intervals(found, confidence))
+
+
+def device_regions(found: FitK, confidence: float = CONFIDENCE) -> dict[str, Class]:
+    """For every device, a class that holds its own chain."""
+    ends = zip(*device_intervals(found, confidence), strict=True)
+    return {name: _class(*one) for name, one in zip(found.devices, ends, strict=True)}
+
+
+def centre_region(found: FitK, confidence: float = CONFIDENCE) -> Class:
+    """A class that holds the cohort's centre: how well the average is known, whatever the spread."""
+    low, high = intervals(found.centre[None], found.centre_covariance[None], found.k, confidence)
+    return _class(low[0], high[0])
+
+
+def centre_class(found: FitK) -> Class:
+    """The cohort's centre, as a class of one chain."""
+    return point(found.centre, found.k)
+
+
+def device_centres(found: FitK) -> dict[str, Class]:
+    """The devices' likeliest chains, each as a class of one chain."""
+    return {name: point(x, found.k) for name, x in zip(found.devices, found.chains, strict=True)}
+
+
+def point(x: Floats, k: int) -> Class:
+    """One chain."""
+    both = entries(x, k)
+    return _class(both, both)
+
+
+def _class(low: Floats, high: Floats) -> Class:
+    """What was found in both directions. That either implies bounds on the other is not used: it is never narrower."""
+    return Class(*(Intervals(_rows(less), _rows(more)) for less, more in zip(low, high, strict=True)))
+
+
+def _rows(matrix: Floats) -> Rows:
+    return tuple(tuple(map(float, row)) for row in matrix)
