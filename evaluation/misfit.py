@@ -159,6 +159,12 @@ def run(job: Job) -> Iterator[Item]:
         main=True,
     )
     yield from _reaches(job, subjects, known, epsilons, ticks)
+    ten = next(one for one in known if one.subject == "N10").states()[:ticks]
+    drift = Model.fit(ten, orders[-1]).drift(Model.fit(ten, 1))
+    yield Finding(
+        f"SWC's Theorem 2.4, ε + 2Δ for who believes in a chain outside Θ, is no help: between the models of "
+        f"N10 that look {orders[-1]} bits and one bit back, Δ grows by {drift:.2g} for every tick."
+    )
     yield from findings(rows, covered)
 
 

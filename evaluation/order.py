@@ -71,6 +71,14 @@ class Model:
         inside, outside = total[here].sum() / law[here].sum(), total[~here].sum() / law[~here].sum()
         return float(np.log(inside / outside))
 
+    def drift(self, other: Model) -> float:
+        """How much, per tick, the log-likelihoods of the two come apart along a bit that never changes, at most.
+
+        The Δ of SWC Theorem 2.4 grows at least so fast with the length of a stream.
+        """
+        stays = [(1 - model.ones[0], model.ones[-1]) for model in (self, other)]
+        return float(np.abs(np.log(stays[0]) - np.log(stays[1])).max())
+
     def posteriors(self, seen: Bits, noise: Noise) -> Floats:
         """P(bit is 1 | all that was seen), by the forward–backward algorithm over contexts."""
         size = 1 << self.order

@@ -71,6 +71,12 @@ def test_constant_loss_is_real() -> None:
     assert shift == pytest.approx(model.constant_loss(NOISE.tau0, 0), rel=1e-6)
 
 
+def test_drift() -> None:
+    """Between two chains that stay in 0 with .9 and .8, and in 1 alike, it is log .9/.8."""
+    one, other = Model(1, np.array([0.1, 0.7])), Model(2, np.array([0.2, 0.5, 0.5, 0.7]))
+    assert one.drift(other) == pytest.approx(np.log(0.9 / 0.8))
+
+
 def test_covering() -> None:
     """A true chain needs no covering; a slow mixture does, and its λ^h then lies above."""
     rng = np.random.default_rng(2)
