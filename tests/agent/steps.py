@@ -1,0 +1,75 @@
+"""The way of a sample as the program goes it: every step is found by watching one life, none is listed by hand.
+
+What a killed process leaves behind depends on what it has written and sent, on nothing else. So the steps are every
+call of the system, from the agent or its connection, that writes, sends or receives: once before and once after it.
+To these come the entries of the stages that a sample passes. A life can be ended by SIGKILL at any step.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+WATCH = """
+import os, signal, sys, threading
+signal.alarm(60)
+ROOT, RECORD, TARGET = {root!r}, {record!r}, {target!r}
+OURS = tuple(os.path.join(ROOT, name) for name in ("agent", "broker/connection.py", "broker/link.py"))
+EFFECTS = set("execute executemany open write flush fsync replace close __exit__ send recv".split())
+STAGES = set({stages!r}.split())
+import agent.outbox
+agent.outbox.Outbox.__init__.__kwdefaults__["reserve_ms"] = 100  # so that a reservation is moved soon
+places, steps, armed, forgotten = {{}}, {{}}, False, 0
+
+def place(code):
+    if code not in places:
+        file, name = code.co_filename, code.co_qualname
+        ours = file.startswith(OURS) and not code.co_name.startswith("<")
+        if name in ("Path.write_bytes", "Path.replace", "Client._sock_send", "Client._sock_recv"):
+            places[code] = "for us, " + name
+        else:
+            places[code] = os.path.relpath(file, ROOT) + " " + name if ours else None
+    return places[code]
+
+def watch(frame, event, arg):
+    global armed, forgotten
+    where = place(frame.f_code)
+    if where is None:
+        return
+    if event.startswith("c_"):
+        called = getattr(arg, "__name__", "")
+        step = where + (" before " if event == "c_call" else " after ") + called if called in EFFECTS else None
+    else:
+        step = where if event == "call" and where.split(" ")[-1] in STAGES else None
+    if armed and step is not None:
+        if step == TARGET:
+            os.kill(os.getpid(), signal.SIGKILL)
+        steps.setdefault(step)
+    if armed and where.endswith(" Publisher.forgotten") and event == "return":
+        forgotten += 1
+        if RECORD and forgotten >= 4:
+            with open(RECORD, "w") as file:
+                file.write("\\n".join(list(steps)))
+            os.kill(os.getpid(), signal.SIGKILL)
+    if where.endswith(" Outbox.commit") and event == "return" and frame.f_locals["made"]:
+        armed = True  # a batch of this life is stored: from here on everything that happens is on the way
+
+threading.setprofile(watch)
+sys.setprofile(watch)
+"""
+
+STAGES = """
+Ticker.elapsed SimulatedSource.take BinsDiscretiser.states Mechanism.batches Outbox.commit Mark.write Publisher.pump
+Connection.publish Link.publish Link._published Publisher._on_acknowledged Agent._on_seen Publisher.forgotten
+"""
+
+_ROOT = str(Path(__file__).parents[2])
+
+
+def recording(to: Path) -> str:
+    """Code for a life that writes down its steps and ends when batches of it have been forgotten."""
+    return WATCH.format(root=_ROOT, stages=STAGES, record=str(to), target="")
+
+
+def ending(step: str) -> str:
+    """Code for a life that is killed at a step."""
+    return WATCH.format(root=_ROOT, stages=STAGES, record="", target=step)
