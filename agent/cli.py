@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import signal
 import sys
 import threading
@@ -47,11 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "--config", type=Path, required=True, metavar="FILE", help="the device's TOML file"
         )
         if name == "status":
-            action.add_argument("--json", action="store_true", help="as one JSON object")
+            action.add_argument("--json", action="store_true", help="as one JSON object, also on a terminal")
     parser.epilog = (
         "examples:\n  hushmq agent check-config --config agent.toml\n  hushmq agent run --config agent.toml\n"
         "  HUSHMQ_AGENT__LOG__LEVEL=debug hushmq agent run --config agent.toml\n"
-        "  hushmq agent status --config agent.toml --json"
+        "  hushmq agent status --config agent.toml\n"
+        "  hushmq agent status --config agent.toml --json | jq .streams"
     )
 
 
@@ -144,13 +146,16 @@ def _status(args: argparse.Namespace) -> int:
     import json  # noqa: PLC0415  # as above
 
     from agent.config import load  # noqa: PLC0415  # as above
-    from agent.report import table  # noqa: PLC0415  # as above
+    from agent.report import Report, table  # noqa: PLC0415  # as above
     from agent.serve import read_report  # noqa: PLC0415  # as above
 
     folder = load(args.config).folder
     report = read_report(folder)
     if report is None:
-        print(f"no agent answers in {folder}")
+        print(f"hushmq: no agent answers in {folder}", file=sys.stderr)
         return 1
-    print(json.dumps(report) if args.json else table(report))
+    if args.json or not sys.stdout.isatty():
+        print(json.dumps(report))
+    else:
+        print(table(Report.from_dict(report), colour="NO_COLOR" not in os.environ))
     return 0

@@ -5,7 +5,9 @@ How many values were refused depends on the values themselves, so it is told her
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,10 @@ class StreamReport:
     source_trouble: str | None
     values_refused: int
     clock_set: int
+
+    @property
+    def source_works(self) -> bool:
+        return self.source_trouble is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,56 +48,89 @@ class Report:
     ticks_not_stored: int
     streams: dict[str, StreamReport]
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> Report:
+        streams = {name: StreamReport(**each) for name, each in tree["streams"].items()}
+        return cls(**{**tree, "streams": streams})
 
 
 _DEVICE = {
-    "connected": "gauge",
-    "policy": "gauge",
-    "outbox_bytes": "gauge",
-    "batches_sent": "counter",
-    "batches_acknowledged": "counter",
-    "ticks_not_stored": "counter",
+    "connected": ("gauge", "1 while the broker has accepted the device and granted its subscriptions."),
+    "policy": ("gauge", "Version of the policy in force, 0 without one."),
+    "outbox_bytes": ("gauge", "Bytes that wait in the outbox."),
+    "batches_sent": ("counter", "Batches handed to the broker, repeated ones included."),
+    "batches_acknowledged": ("counter", "Batches the broker has acknowledged, which proves little."),
+    "ticks_not_stored": ("counter", "Ticks lost because the disk took no more; not among the sampled."),
 }
 _STREAM = {
-    "noise": "gauge",
-    "sampled": "counter",
-    "counted": "gauge",
-    "buffered": "gauge",
-    "dropped": "gauge",
-    "values_refused": "counter",
-    "clock_set": "counter",
+    "noise": ("gauge", "Version of the noise setting in force, 0 without one: then nothing is published."),
+    "sampled": ("counter", "Ticks perturbed and stored; counted + buffered + dropped."),
+    "counted": ("gauge", "Ticks the calibrator has said it counted."),
+    "buffered": ("gauge", "Ticks that wait in the outbox."),
+    "dropped": ("gauge", "Ticks dropped, fewer again when some turn out to have been counted."),
+    "source_works": ("gauge", "1 while the stream's source is well."),
+    "values_refused": ("counter", "Values that could not be read or stand for no state of the policy."),
+    "clock_set": ("counter", "How often the clock was set while the stream ran."),
 }
 
 
 def metrics(report: Report) -> str:
-    """The report in Prometheus's text format."""
+    """The report in Prometheus's text format, version 0.0.4."""
     lines: list[str] = []
 
-    def family(name: str, kind: str, samples: list[tuple[str, object]]) -> None:
+    def family(name: str, kind: str, help_: str, samples: list[tuple[str, int | None]]) -> None:
         full = f"hushmq_agent_{name}{'_total' if kind == 'counter' else ''}"
-        lines.append(f"# TYPE {full} {kind}")
-        lines.extend(f"{full}{label} {int(value or 0)}" for label, value in samples)  # type: ignore[call-overload]
+        lines.extend((f"# HELP {full} {help_}", f"# TYPE {full} {kind}"))
+        lines.extend(f"{full}{label} {int(value or 0)}" for label, value in samples)
 
-    for name, kind in _DEVICE.items():
-        family(name, kind, [("", getattr(report, name))])
-    for name, kind in _STREAM.items():
+    for name, (kind, help_) in _DEVICE.items():
+        family(name, kind, help_, [("", getattr(report, name))])
+    for name, (kind, help_) in _STREAM.items():
         samples = [(f'{{stream="{stream}"}}', getattr(each, name)) for stream, each in report.streams.items()]
-        family(f"stream_{name}", kind, samples)
+        family(f"stream_{name}", kind, help_, samples)
     return "\n".join(lines) + "\n"
 
 
-def table(report: dict[str, object]) -> str:
-    """The report as `hushmq agent status` prints it."""
-    head = {name: value for name, value in report.items() if name != "streams"}
-    width = max(map(len, head))
-    lines = [f"{name:<{width}}  {'-' if value is None else value}" for name, value in head.items()]
-    streams = report["streams"]
-    if isinstance(streams, dict):
-        for stream, fields in streams.items():
-            lines += ["", f"stream {stream}"]
-            lines += [
-                f"  {name:<{width}}  {'-' if value is None else value}" for name, value in fields.items()
-            ]
-    return "\n".join(lines)
+GOOD, BAD, BOLD = "32", "31", "1"
+
+
+def table(report: Report, *, colour: bool) -> str:
+    """The report as `hushmq agent status` shows it to a person."""
+
+    def paint(text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if colour else text
+
+    def judge(trouble: str | None, well: str) -> str:
+        return paint(well, GOOD) if trouble is None else paint(trouble, BAD)
+
+    def version(number: int | None, refused: str | None, without: str) -> str:
+        found = paint(without, BAD) if number is None else f"version {number}"
+        return found + (paint(f", another one refused: {refused}", BAD) if refused else "")
+
+    broken = None if report.connected else f"not connected: {report.broker_error or 'not yet'}"
+    rows = [
+        ("", f"{paint(report.device, BOLD)} of cohort {report.cohort}, process {report.pid}"),
+        ("broker", judge(broken, "connected")),
+        ("policy", version(report.policy, report.policy_refused, "none yet: nothing is sampled")),
+        ("outbox", f"{report.outbox_bytes:,} bytes wait"),
+        ("batches", f"{report.batches_sent:,} sent, {report.batches_acknowledged:,} acknowledged"),
+    ]
+    if report.outbox_set_aside is not None:
+        rows.append(("", paint(f"a corrupt outbox was set aside: {report.outbox_set_aside}", BAD)))
+    if report.ticks_not_stored:
+        rows.append(("", paint(f"{report.ticks_not_stored:,} ticks not stored: the disk took no more", BAD)))
+    for name, each in report.streams.items():
+        sums = f"{each.counted:,} counted + {each.buffered:,} buffered + {each.dropped:,} dropped"
+        rows += [
+            ("", ""),
+            ("", paint(name, BOLD)),
+            ("noise", version(each.noise, each.refused, "none yet: nothing is published")),
+            ("source", judge(each.source_trouble, "well")),
+            ("ticks", f"{each.sampled:,} sampled = {sums}"),
+            ("values", f"{each.values_refused:,} refused"),
+            ("clock", f"set {each.clock_set:,} times"),
+        ]
+    return "\n".join(f"{label:<9}{text}" if label else text for label, text in rows)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
 import signal
 import socket
 import subprocess
@@ -73,24 +76,46 @@ def test_status_and_metrics_tell_the_books_of_a_running_agent(
 ) -> None:
     path = write_config(tmp_path, nats.port, sections="[metrics]\nport = 0")
     assert main(["agent", "status", "--config", str(path)]) == 1
-    assert "no agent answers" in capsys.readouterr().out
+    assert "no agent answers" in capsys.readouterr().err
     with Peer(nats) as peer, running(path) as agent:
         peer.push(policy())
         peer.push(noise(3))
         wait_until(lambda: peer.total() > 0)
-        assert main(["agent", "status", "--config", str(path), "--json"]) == 0
+        assert main(["agent", "status", "--config", str(path)]) == 0  # not a terminal: JSON
         report = json.loads(capsys.readouterr().out)
         stream = report["streams"]["motion"]
         assert (report["connected"], report["policy"], stream["noise"]) == (True, 1, 3)
         assert stream["sampled"] == stream["counted"] + stream["buffered"] + stream["dropped"] > 0
-        assert main(["agent", "status", "--config", str(path)]) == 0
-        assert "stream motion" in capsys.readouterr().out
         code, text = get(agent.metrics_port, "/metrics")
         assert code == 200
-        lines = text.splitlines()
-        assert 'hushmq_agent_stream_noise{stream="motion"} 3' in lines
-        assert "# TYPE hushmq_agent_stream_sampled_total counter" in lines
+        assert 'hushmq_agent_stream_noise{stream="motion"} 3' in text.splitlines()
         assert get(agent.metrics_port, "/other")[0] == 404
+
+
+def on_a_terminal(path: Path, *more: str, **environment: str) -> str:
+    """What `hushmq agent status` writes to a terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hushmq", "agent", "status", "--config", str(path), *more]
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        subprocess.run(command, check=True, stdout=theirs, timeout=30, env=os.environ | environment)
+        os.close(theirs)
+        return terminal.read(65_536).decode()
+
+
+def test_status_on_a_terminal_is_for_people(nats: BrokerProcess, tmp_path: Path) -> None:
+    """Words, sums and colours; no colours where they are not wanted; one JSON object where that is asked for."""
+    path = write_config(tmp_path, nats.port)
+    with Peer(nats) as peer, running(path):
+        wait_until(lambda: peer.status is not None and peer.status.online)
+        assert "\x1b[31mnone yet: nothing is sampled\x1b[0m" in on_a_terminal(path)
+        peer.push(policy())
+        peer.push(noise(3))
+        wait_until(lambda: peer.total() > 0)
+        plain = on_a_terminal(path, NO_COLOR="1")
+        assert "\x1b" not in plain
+        assert "wearable-1 of cohort test" in plain
+        assert re.search(r"ticks +[\d,]+ sampled = [\d,]+ counted \+ [\d,]+ buffered \+ 0 dropped", plain)
+        assert json.loads(on_a_terminal(path, "--json"))["policy"] == 1
 
 
 def test_a_metrics_port_in_use_is_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
