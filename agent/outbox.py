@@ -36,6 +36,9 @@ OVERHEAD = 64
 AT_ONCE = 4096
 """How many batches one commit forgets, or drops, at most: time and memory of a beat stay bounded."""
 
+PATIENCE_S = 1.0
+"""How long to wait for somebody else who holds the file, a backup perhaps."""
+
 LOST_RUNS = 256
 """How many runs of lost ticks are remembered per stream; older ones stay dropped for good."""
 
@@ -152,7 +155,9 @@ class Outbox:
             self.recover()
 
     def _open(self) -> None:
-        self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(
+            self._path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False
+        )
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA cache_size = -1024")

@@ -21,9 +21,21 @@ from agent.tick import Clock
 from broker.connection import Connection
 from broker.endpoint import Endpoint
 from broker.log import logger
+from broker.messages import Audiences, encode
 from broker.process import BrokerProcess
 from broker.site import Identity, Rights, rights
-from tests.agent.peer import DEVICE, NARROW, OPS, Peer, noise, policy, sign, wait_until, write_config
+from tests.agent.peer import (
+    CALIBRATOR,
+    DEVICE,
+    NARROW,
+    OPS,
+    Peer,
+    noise,
+    policy,
+    sign,
+    wait_until,
+    write_config,
+)
 from tests.agent.running import nursery, process, running
 from tests.agent.steps import STAGES, ending, recording
 
@@ -326,6 +338,15 @@ def test_poisoned_stale_unsigned_and_weaker_settings(broker: BrokerProcess, tmp_
         (sign(noise(9)).replace(b'"version":9', b'"version":8'), "bad-signature"),
         (sign(noise(9, epsilon=2.1)), "loss-above-epsilon"),
         (sign(noise(9, policy=5)), "policy-mismatch"),
+        (encode(noise(9)), "malformed"),
+    ]
+    bad_policies = [
+        (b"{}", "malformed"),
+        (encode(policy(2)), "malformed"),
+        (sign(policy(2), CALIBRATOR), "unknown-key"),
+        (sign(policy(1, epsilon=Audiences(operator=3.0, public=1.0))), "stale-version"),
+        (sign(policy(2, epsilon=Audiences(operator=4.1, public=1.0))), "epsilon-above-cap"),
+        (sign(policy(2, period_ms=4)), "period-changed"),
     ]
     with settled(broker) as peer:
         with running(config):
@@ -338,13 +359,22 @@ def test_poisoned_stale_unsigned_and_weaker_settings(broker: BrokerProcess, tmp_
                     return said is not None and said.reason == reason
 
                 wait_until(told)
+            for payload, reason in bad_policies:
+                peer.push(payload, by="ops")
+
+                def told_of_policy(reason: str = reason) -> bool:
+                    said = peer.status.refused if peer.status else None
+                    return said is not None and said.reason == reason
+
+                wait_until(told_of_policy)
             more_counted(peer)
             assert {batch.noise for batch in peer.batches} == {1}
+            peer.push(policy())
             peer.push(noise(10, theta=NARROW))
             wait_until(lambda: peer.batches[-1].noise == 10)
         balanced_at_the_end(peer)
         assert peer.status is not None
-        assert peer.status.streams["motion"].refused is None
+        assert (peer.status.refused, peer.status.streams["motion"].refused) == (None, None)
 
 
 def test_clock_jumps_both_ways(broker: BrokerProcess, tmp_path: Path) -> None:

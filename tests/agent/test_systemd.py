@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,38 +47,18 @@ def test_a_watchdog_meant_for_another_process_is_not_ours() -> None:
     assert Systemd({"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}).watchdog_s == 0
 
 
-@pytest.mark.parametrize(
-    ("sabotage", "fed"),
-    [
-        ("", True),
-        ("from broker.connection import Connection\nConnection.alive = property(lambda self: False)", False),
-        (
-            "from agent.outbox import DiskFullError, Outbox\n"
-            "def commit(self, *_, **__): raise DiskFullError('database or disk is full')\nOutbox.commit = commit",
-            False,
-        ),
-    ],
-    ids=["well", "network thread dead", "outbox stuck"],
-)
-def test_the_daemon_says_ready_feeds_the_watchdog_and_says_stopping(
-    manager: socket.socket, tmp_path: Path, sabotage: str, fed: bool
-) -> None:
-    """With its network thread dead or its outbox stuck the watchdog starves, and systemd restarts the agent."""
+@contextmanager
+def watched(manager: socket.socket, config: Path, sabotage: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """The daemon as systemd runs it, ready; ended in good order at the end."""
     script = f"{sabotage}\nimport sys\nfrom hushmq.__main__ import main\nsys.exit(main(sys.argv[1:]))"
     child = subprocess.Popen(
-        [sys.executable, "-c", script, "agent", "run", "--config", str(write_config(tmp_path))],
+        [sys.executable, "-c", script, "agent", "run", "--config", str(config)],
         env=os.environ | {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "400000"},
         stderr=subprocess.DEVNULL,
     )
     try:
         assert manager.recv(99) == b"READY=1"
-        manager.settimeout(15 if fed else 1.5)
-        said: list[bytes] = []
-        try:
-            said = [manager.recv(99) for _ in range(10)]
-        except TimeoutError:
-            said = []
-        assert (said == [b"WATCHDOG=1"] * 10) == fed
+        yield child
         child.send_signal(signal.SIGTERM)
         manager.settimeout(15)
         while manager.recv(99) != b"STOPPING=1":
@@ -86,3 +69,49 @@ def test_the_daemon_says_ready_feeds_the_watchdog_and_says_stopping(
             child.kill()
         child.wait()
         manager.close()
+
+
+def starved(manager: socket.socket) -> bool:
+    """Nothing is said for three times the watchdog's patience, from some moment on."""
+    manager.settimeout(1.2)
+    for _ in range(50):
+        try:
+            assert manager.recv(99) == b"WATCHDOG=1"
+        except TimeoutError:
+            return True
+    return False
+
+
+def test_the_daemon_says_ready_feeds_the_watchdog_and_says_stopping(
+    manager: socket.socket, tmp_path: Path
+) -> None:
+    with watched(manager, write_config(tmp_path)):
+        assert [manager.recv(99) for _ in range(10)] == [b"WATCHDOG=1"] * 10
+
+
+@pytest.mark.parametrize(
+    "end", ["return", "raise SystemExit", "raise MemoryError"], ids=["ended", "exited", "out of memory"]
+)
+def test_with_its_network_thread_dead_the_watchdog_starves(
+    manager: socket.socket, tmp_path: Path, end: str
+) -> None:
+    """However it died: the rest of the agent goes on, and systemd restarts it."""
+    sabotage = f"from broker.connection import Connection\ndef run(self): {end}\nConnection._run = run"
+    with watched(manager, write_config(tmp_path), sabotage) as child:
+        assert starved(manager)
+        assert child.poll() is None
+
+
+def test_with_its_outbox_stuck_the_watchdog_starves_until_it_moves_again(
+    manager: socket.socket, tmp_path: Path
+) -> None:
+    """Stuck by a lock that somebody else holds on the file; let go, the watchdog is fed again."""
+    with watched(manager, write_config(tmp_path)) as child:
+        holder = sqlite3.connect(tmp_path / "state" / "outbox.db", isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        assert starved(manager)
+        assert child.poll() is None
+        holder.execute("ROLLBACK")
+        holder.close()
+        manager.settimeout(15)
+        assert [manager.recv(99) for _ in range(5)] == [b"WATCHDOG=1"] * 5
