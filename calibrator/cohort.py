@@ -31,8 +31,8 @@ from broker.noise import flips_of
 from broker.problem import Problem, Reason, Rejected
 from broker.signature import PrivateKey, PublicKey, Signed, verify
 from broker.theta import box_of, theta_of
-from broker.topics import Topics, parse
-from calibrator import ingest, release, store
+from broker.topics import COHORT, Address, Topics, parse
+from calibrator import collect, ingest, release, store
 from calibrator.account import Account
 from calibrator.charge import Holder, largest_device_tilt, operator_loss, tilt_of_devices
 from calibrator.config import DevicesSection
@@ -43,8 +43,6 @@ from calibrator.push import Current, current, next_setting, store_setting
 from calibrator.quarantine import Quarantine
 from pufferfish.binary import Box
 
-COHORT = "cohort"
-"""The scope of the cohort's own releases; no device may be called that."""
 known_address = lru_cache(maxsize=100_000)(parse)
 """A device uses the same topics again and again."""
 QUIET_S = 60.0
@@ -95,7 +93,7 @@ class Cohort:
         self.rejected: Counter[Reason] = Counter()
         self.stopped: dict[str, str] = {}
         """Streams whose ledger does not reach a high-water mark, and why: nothing of them is charged."""
-        self.counted = self.released = self.refused = 0
+        self.counted = self.released = self.refused = self.added = 0
         self.statuses: dict[str, Status] = {}
         self._engine = engine
         self._key = key
@@ -126,7 +124,7 @@ class Cohort:
         with self._engine.begin() as db:
             for item in others:
                 with self._rejecting(item.topic):
-                    self._take_other(db, item)
+                    self._take_other(db, item, now)
             if batches:
                 group = ingest.Group(db, (one.arrival.device for one in batches))
                 possible = self._possible_ticks(now)
@@ -188,9 +186,11 @@ class Cohort:
             for name, stream in (self.policy.streams if self.policy else {}).items()
         }
 
-    def _take_other(self, db: Connection, item: Arrived) -> None:
+    def _take_other(self, db: Connection, item: Arrived, now: float) -> None:
         address = parse(item.topic)
         match address.kind if address else None:
+            case "release" if address and item.payload:
+                self._collect(db, address, item.payload, now)
             case "policy":
                 self._adopt(db, item.payload)
             case "noise" if item.payload:
@@ -199,10 +199,28 @@ class Cohort:
                 self._check_broker_mark(db, address.stream, item.payload)
             case "status" if address and address.device and item.payload:
                 self._hear_status(address.device, decode(Status, item.payload))
-            case "noise" | "ledger" | "status":
+            case "noise" | "ledger" | "status" | "release":
                 pass  # somebody has cleared a retained message
             case kind:
                 raise Rejected(Reason.WRONG_ADDRESS, f"nothing is read from {kind} topics")
+
+    def _collect(self, db: Connection, address: Address, payload: bytes, now: float) -> None:
+        """Keep a release that a device made; our own come back as well, and are no news."""
+        stream = (self.policy.streams if self.policy else {}).get(address.stream or "")
+        device, window = address.scope or "", address.window or ""
+        if stream is None or device == COHORT or window not in stream.device_windows:
+            return
+        try:
+            self._quarantine.admit(device, now)
+            latest = self._possible_ticks(now)[address.stream or ""].latest
+            late = collect.collect(db, address, payload, stream, latest=latest)
+        except Rejected as rejection:
+            if self._quarantine.blame(db, device, rejection.reason, now):
+                self._log.error("quarantined", device=device, reason=str(rejection.reason))
+            raise
+        self._looked.pop(address.stream or "", None)
+        if late:
+            self._log.warning("late_release", stream=address.stream, window=window, device=device, ticks=late)
 
     def _tick(self, stream: StreamPolicy, offset_s: float = 0.0) -> int:
         return int((self._clock() + offset_s) * 1000) // stream.period_ms
@@ -317,6 +335,7 @@ class Cohort:
         for name, stream in self.policy.streams.items():
             through = self._tick(stream, -self._grace_s) - 1
             ticks = [window.ticks for window in stream.windows.values()]
+            ticks += [window.ticks for window in stream.device_windows.values()]
             over = tuple((through + 1) // length for length in ticks)
             look = _Look(
                 over, max((n * length - 1 for n, length in zip(over, ticks, strict=True)), default=-1)
@@ -325,6 +344,12 @@ class Cohort:
                 continue
             with self._engine.begin() as db:
                 spans = release.due(db, name, stream, through=through)
+                added = collect.add_due(db, name, stream, through=through, topics=self.topics)
+            for sum_ in added:
+                self._log.info(
+                    "added_up", stream=name, window=sum_.window, first=sum_.first, devices=sum_.devices
+                )
+            self.added += len(added)
             for span in spans:
                 with self._engine.begin() as db:
                     account = self._account(db, name, stream)
@@ -357,13 +382,18 @@ class Cohort:
             self._log.info("released", **where, entry=one.entry, loss=one.loss)
 
     def unsent(self) -> list[tuple[int, str, bytes]]:
+        """What waits to be published: a ledger entry or, below 0, the number of a sum that has none; topic; bytes."""
         with self._engine.begin() as db:
-            return release.unsent(db)
+            sums = [(-number, topic, payload) for number, topic, payload in collect.unsent(db)]
+            return release.unsent(db) + sums
 
     def mark_sent(self, sent: Iterable[tuple[int, str]]) -> None:
         with self._engine.begin() as db:
             for entry, topic in sent:
-                release.mark_sent(db, entry, topic)
+                if entry < 0:
+                    collect.mark_sent(db, -entry)
+                else:
+                    release.mark_sent(db, entry, topic)
 
     # -- Θ, settings, accounts -----------------------------------------------------------------------------
 

@@ -156,8 +156,9 @@ class Daemon:
             self._to_tell |= self._cohort.take(arrived)
             self._put_right(arrived)
         self._settle()
+        added = self._cohort.added
         closed = self._cohort.close_due() if self._settled else []
-        if closed:
+        if closed or self._cohort.added != added:
             self._unsent = self._cohort.unsent()
         if closed or self._cohort.policy is not followed or len(self._cohort.stopped) != stopped:
             self._refresh()
@@ -341,12 +342,8 @@ class Daemon:
 
 def _subscriptions(topics: Topics, shards: tuple[str, ...]) -> list[str]:
     batches = topics.all("z")
-    if len(shards) == SHARDS:
-        return [topics.policy, batches, topics.all("status"), topics.all("noise"), topics.all("ledger")]
     return [
         topics.policy,
-        *(f"{batches.removesuffix('#')}{shard}/#" for shard in shards),
-        topics.all("status"),
-        topics.all("noise"),
-        topics.all("ledger"),
+        *([batches] if len(shards) == SHARDS else (f"{batches.removesuffix('#')}{one}/#" for one in shards)),
+        *(topics.all(kind) for kind in ("status", "noise", "ledger", "release")),
     ]

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from broker.messages import Batch, Counted, Seen
 from broker.packing import unpack
 from broker.problem import Reason, Rejected
-from calibrator.store import accounted, batch, closed, extent, setting, tally
+from calibrator.store import DEVICES, accounted, batch, closed, extent, setting, tally
 
 MOST_HOLES = 512
 """Holes that `seen` lists for a stream. With more, it speaks only of the ticks before the next one."""
@@ -86,7 +86,11 @@ class Group:
             select(setting.c.stream, setting.c.version, setting.c.issued, setting.c.device)
         ):
             self._issued.setdefault(stream, {})[version] = tick, device
-        ends = db.execute(select(closed.c.stream, func.max(closed.c.through)).group_by(closed.c.stream))
+        ends = db.execute(
+            select(closed.c.stream, func.max(closed.c.through))
+            .where(closed.c.scope != DEVICES)
+            .group_by(closed.c.stream)
+        )
         self._closed: dict[str, int] = {row[0]: row[1] for row in ends}
 
     def count(self, arrival: Arrival, ticks: Ticks | None) -> int:

@@ -201,6 +201,30 @@ closed = Table(
 )
 """The last tick through which a window's tumbling sequence has been closed."""
 
+DEVICES = "devices"
+"""The scope under which `closed` says how far the releases that devices make have been added up."""
+
+collected = Table(
+    "collected",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("window", String(64), primary_key=True),
+    Column("device", String(64), primary_key=True),
+    Column("first", BigInteger, primary_key=True),
+    Column("payload", LargeBinary, nullable=False),
+)
+"""Releases that devices made, until they are added up, and each device's newest."""
+
+aggregate = Table(
+    "aggregate",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("topic", String(400), nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("sent", Boolean, nullable=False),
+)
+"""Sums of what devices released: the bytes to publish, and whether the broker has acknowledged them."""
+
 
 def open_store(url: str) -> Engine:
     """Open the database for writing, create what is missing, or say what is wrong with the URL."""
