@@ -17,6 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from agent.read import Reader
+from agent.simulate import stationary
 from broker.endpoint import Endpoint, Tls
 from broker.problem import Problem
 from broker.settings_file import BrokerSection, Section, TlsSection, read_secret, read_settings
@@ -111,6 +112,42 @@ class Simulate(Section):
     )
     low: float = Field(default=0.0, description="The number emitted in state 0.")
     high: float = Field(default=1.0, description="The number emitted in state 1.")
+
+    @property
+    def transition(self) -> tuple[tuple[float, ...], ...]:
+        return ((1 - self.q, self.q), (self.r, 1 - self.r))
+
+    @property
+    def values(self) -> tuple[float, float]:
+        return (self.low, self.high)
+
+
+class SimulateStates(Section):
+    """A seeded chain of any number of states, for demonstrations and tests."""
+
+    kind: Literal["simulate-states"]
+    transition: Annotated[
+        tuple[tuple[Annotated[float, Field(ge=0, le=1)], ...], ...], Field(min_length=2, max_length=256)
+    ] = Field(description="One row for each state: the probabilities of the state at the next tick.")
+    values: tuple[float | str, ...] = Field(
+        description="What is emitted in each state: a number or a label, as the discretiser takes it."
+    )
+    seed: int = Field(description="Seed of the chain.")
+    start_tick: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="The chain's first tick, at most 10⁸ ticks ago; absent: the first one asked for.",
+    )
+
+    @model_validator(mode="after")
+    def _a_chain(self) -> Self:
+        k = len(self.transition)
+        for number, row in enumerate(self.transition):
+            if len(row) != k or not abs(sum(row) - 1) <= 1e-9:
+                raise ValueError(f"transition row {number} must have {k} probabilities that sum to 1")
+        if len(self.values) != k:
+            raise ValueError(f"values must be {k}, one for each row of transition")
+        stationary(self.transition)  # says which state leads nowhere
+        return self
 
 
 class Resampled(Section):
@@ -220,7 +257,7 @@ class Mqtt(Text):
             raise Problem(f"{where}.url: {problem}") from None
 
 
-AnySource = Simulate | Offered | Stdin | File | Serial | Mqtt
+AnySource = Simulate | SimulateStates | Offered | Stdin | File | Serial | Mqtt
 
 
 class StreamSection(Section):

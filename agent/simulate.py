@@ -1,25 +1,34 @@
-"""A seeded two-state chain, so that a demonstration knows the truth. Never used for noise."""
+"""A seeded chain, so that a demonstration knows the truth. Never used for noise."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from random import Random
 
 
 class SimulatedChain:
-    """A stationary chain with P(0→1)=q, P(1→0)=r: the state at a tick depends on (q, r, seed, start_tick, tick) alone.
+    """A stationary chain: the state at a tick depends on (transition, seed, start_tick, tick) alone.
 
     Ticks asked for in order cost one draw each; going back starts again at `start_tick`.
     """
 
-    def __init__(self, q: float, r: float, seed: int, start_tick: int) -> None:
-        self._q, self._r, self._seed = q, r, seed
-        self.start_tick = start_tick
+    def __init__(self, transition: Sequence[Sequence[float]], seed: int, start_tick: int) -> None:
+        self._seed, self.start_tick = seed, start_tick
+        self._start = _thresholds(stationary(transition))
+        self._moves = [_thresholds(row) for row in transition]
         self._restart()
+
+    @classmethod
+    def binary(cls, q: float, r: float, seed: int, start_tick: int) -> SimulatedChain:
+        """Two states, with P(0→1)=q and P(1→0)=r."""
+        return cls(((1 - q, q), (r, 1 - r)), seed, start_tick)
 
     def _restart(self) -> None:
         self._random = Random(self._seed).random  # noqa: S311  # simulated data, not noise
         self._tick = self.start_tick
-        self._state = int(self._random() * (self._q + self._r) < self._q)
+        self._state = bisect_right(self._start, self._random())
 
     def state(self, tick: int) -> int:
         """The state at a tick, ValueError before `start_tick`."""
@@ -31,14 +40,39 @@ class SimulatedChain:
             raise ValueError(f"the chain starts at tick {self.start_tick}")
         if first < self._tick:
             self._restart()
-        move, draw, state = (self._q, self._r), self._random, self._state
+        moves, draw, state = self._moves, self._random, self._state
         for _ in range(first - self._tick):
-            if draw() < move[state]:
-                state ^= 1
+            state = bisect_right(moves[state], draw())
         found = bytearray((state,)) if count else bytearray()
         for _ in range(count - 1):
-            if draw() < move[state]:
-                state ^= 1
+            state = bisect_right(moves[state], draw())
             found.append(state)
         self._tick, self._state = max(first, first + count - 1), state
         return bytes(found)
+
+
+def _thresholds(row: Sequence[float]) -> list[float]:
+    """A uniform number lies above as many of these as the number of the state it picks."""
+    return list(accumulate(row))[:-1]
+
+
+def stationary(transition: Sequence[Sequence[float]]) -> list[float]:
+    """The stationary law, by eliminating one state after another (Grassmann, Taksar and Heyman: nothing is subtracted).
+
+    ValueError where some state cannot reach the ones before it, so that there may be several.
+    """
+    k = len(transition)
+    rows = [list(row) for row in transition]
+    for last in range(k - 1, 0, -1):
+        away = sum(rows[last][:last])
+        if away <= 0:
+            raise ValueError(f"state {last} must lead to a state before it, directly or through later ones")
+        for x in range(last):
+            rows[x][last] /= away
+            for u in range(last):
+                rows[x][u] += rows[x][last] * rows[last][u]
+    weights = [1.0]
+    for x in range(1, k):
+        weights.append(sum(weight * rows[u][x] for u, weight in enumerate(weights)))
+    total = sum(weights)
+    return [weight / total for weight in weights]

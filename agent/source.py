@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from agent.config import AnySource, File, Mqtt, Offered, Serial, Simulate, Stdin
+from agent.config import AnySource, File, Mqtt, Offered, Serial, Simulate, SimulateStates, Stdin
 from agent.lines import FollowedFile, ReplayedFile, SerialPort, StandardInput
 from agent.resample import Resampler, Value
 from agent.simulate import SimulatedChain
@@ -34,15 +34,15 @@ class Source(Protocol):
 
 
 class SimulatedSource:
-    """The two numbers of a simulated chain."""
+    """The values of a simulated chain."""
 
     unreadable = 0
     trouble: str | None = None
 
-    def __init__(self, section: Simulate) -> None:
+    def __init__(self, section: Simulate | SimulateStates) -> None:
         self._section = section
         self._chain: SimulatedChain | None = None
-        self._values = (section.low, section.high)
+        self._values = section.values
 
     def take(self, first: int, last: int) -> list[Value | None]:
         if last < first:
@@ -62,7 +62,7 @@ class SimulatedSource:
         if first - start > FURTHEST:
             self.trouble = f"start_tick is {first - start} ticks ago, at most {FURTHEST} are simulated"
             return None
-        return SimulatedChain(section.q, section.r, section.seed, start)
+        return SimulatedChain(section.transition, section.seed, start)
 
     def stop(self) -> None:
         """Nothing runs."""
@@ -106,7 +106,7 @@ def open_source(section: AnySource, *, name: str, clock: Clock, period_ms: int, 
 
 
 def _open(section: AnySource, *, name: str, clock: Clock, period_ms: int, log: Any) -> Source:
-    if isinstance(section, Simulate):
+    if isinstance(section, Simulate | SimulateStates):
         return SimulatedSource(section)
     if isinstance(section, File) and section.replay:
         return ReplayedFile(section.file, section.reader(), repeat=section.repeat)

@@ -34,7 +34,7 @@ class Wearable:
     start_tick: int
 
     def chain(self) -> SimulatedChain:
-        return SimulatedChain(self.q, self.r, self.seed, self.start_tick)
+        return SimulatedChain.binary(self.q, self.r, self.seed, self.start_tick)
 
 
 @dataclass(frozen=True, slots=True)

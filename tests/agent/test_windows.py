@@ -184,7 +184,7 @@ def test_released_once_with_the_same_bytes_whatever_crashes(
     """Killed before the mark, between mark and sending, before the acknowledgement: no window has two releases,
     and what is released is the truth within its noise."""
     config, log = write_config(tmp_path, broker.port), tmp_path / "log"
-    chain = SimulatedChain(0.25, 0.35, 7, int(config.read_text().split("start_tick = ")[1].split()[0]))
+    chain = SimulatedChain.binary(0.25, 0.35, 7, int(config.read_text().split("start_tick = ")[1].split()[0]))
     with Peer(broker) as peer, subscriber(broker) as heard:
         peer.push(policy(device_windows=with_windows(hour=20.0)))
         peer.push(noise(epsilon=1.2))

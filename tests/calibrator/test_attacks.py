@@ -222,7 +222,7 @@ def test_everything_at_once_on_a_real_broker(nats: BrokerProcess, tmp_path: Path
     )
     start = tick()
     agent.write_text(agent.read_text().rsplit("start_tick", 1)[0] + f"start_tick = {start}\n")
-    truth = SimulatedChain(0.25, 0.35, 7, start)
+    truth = SimulatedChain.binary(0.25, 0.35, 7, start)
     with (
         Client(nats, "ops", EVERYTHING) as ops,
         Client(nats, "calibrator") as thief,
