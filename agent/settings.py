@@ -3,10 +3,10 @@
 A policy is applied iff it is signed by an ops key, is for this cohort, its version is above the applied one, every
 audience's ε is within the device's cap, and no stream in use changes its period (ticks of another period would be
 other instants). A noise setting is applied iff it is signed by a calibrator key, is for this stream and device, made
-for the applied policy, newer than the applied one, its Θ contains the policy's floor, both flip probabilities are
-at least the device's floor, and the loss recomputed here for its Θ, of the stream and the windows that the device
-releases together, is within the policy's ε for operators (the loss of docs/theory.md, 2.1 and 2.2, through
-pufferfish.binary.loss). Otherwise nothing changes, and the reason is kept for `status`.
+for the applied policy, newer than the applied one, for as many states as that has, its Θ contains the policy's
+floor, every probability of its noise is at least the device's floor, and the loss recomputed here for its Θ, of the
+stream and the windows that the device releases together, is within the policy's ε for operators (agent/promise.py).
+Otherwise nothing changes, and the reason is kept for `status`.
 
 The last good ones lie on disk as they were received and are verified again, in full, when they are read.
 """

@@ -21,12 +21,10 @@ def packed_size(count: int, bits: int) -> int:
 def pack(states: Sequence[int], bits: int = 1) -> str:
     """States as base64; the last byte is filled with zero bits."""
     size = packed_size(len(states), bits)
-    if bits == 1:
-        number = int(bytes(states).translate(_DIGITS) or b"0", 2)
+    if bits in _DIGITS:
+        number = int(bytes(states).translate(_DIGITS[bits]) or b"0", 1 << bits)
     else:
-        number = 0
-        for state in states:
-            number = number << bits | state
+        number = int("".join([_TEXTS[bits][state] for state in states]) or "0", 2)
     number <<= size * 8 - len(states) * bits
     return b2a_base64(number.to_bytes(size, "big"), newline=False).decode()
 
@@ -48,11 +46,21 @@ def unpack(text: str, count: int, bits: int = 1) -> bytes:
     if number & ((1 << spare) - 1):
         raise Rejected(Reason.MALFORMED, "states: the filling bits are not zero")
     number >>= spare
-    if bits == 1:
-        return f"{number:0{count}b}".encode().translate(_VALUES)
-    mask = (1 << bits) - 1
-    return bytes(number >> shift & mask for shift in range((count - 1) * bits, -1, -bits))
+    if bits in _FORMATS:
+        return f"{number:0{count}{_FORMATS[bits]}}".encode().translate(_VALUES)
+    if bits == 2:
+        return b"".join([_QUARTERS[byte] for byte in packed])[:count]
+    text, states = f"{number:0{count * bits}b}", _STATES[bits]
+    return bytes([states[text[start : start + bits]] for start in range(0, count * bits, bits)])
 
 
-_DIGITS = bytes(48 + (value & 1) for value in range(256))
-_VALUES = bytes(value & 1 for value in range(256))
+# A whole number is read from digits, and written as digits, in a time that grows with its length and no faster.
+_DIGITS = {
+    bits: bytes(b"0123456789abcdefghijklmnopqrstuv"[value % (1 << bits)] for value in range(256))
+    for bits in range(1, 6)
+}
+_FORMATS = {1: "b", 3: "o", 4: "x"}
+_VALUES = bytes(int(chr(digit), 16) if chr(digit) in "0123456789abcdef" else 0 for digit in range(256))
+_QUARTERS = [bytes(byte >> shift & 3 for shift in (6, 4, 2, 0)) for byte in range(256)]
+_TEXTS = {bits: [f"{value:0{bits}b}" for value in range(1 << bits)] for bits in range(5, 9)}
+_STATES = {bits: {text: value for value, text in enumerate(texts)} for bits, texts in _TEXTS.items()}

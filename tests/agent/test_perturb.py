@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.perturb import LONGEST, Mechanism, runs
 from broker.messages import Batch, decode
-from broker.noise import Flips
+from broker.noise import Emission, Flips
 from broker.packing import unpack
+from pufferfish.emission import response
+from tests.agent.activity import START, activity_noise, emission
 from tests.agent.peer import noise
 
 
@@ -48,3 +52,35 @@ def test_the_noise_is_that_of_the_setting() -> None:
             flips += sum(z != state for z in unpack(batch.states, batch.count))
         slack = 6 * math.sqrt(count * rho * (1 - rho))
         assert abs(flips - count * rho) < slack < 0.3 * count * rho / 2
+
+
+SKEWED = ((0.6, 0.2, 0.1, 0.1), (0.15, 0.55, 0.2, 0.1), (0.1, 0.15, 0.5, 0.25), (0.25, 0.1, 0.15, 0.5))
+
+
+def test_the_noise_of_many_states_is_that_of_the_matrix() -> None:
+    """As above for every state and output; the batches say two bits a state."""
+    proof = emission(START, 4.0).certificate
+    mechanism = Mechanism(activity_noise(1, noise=Emission(emission=SKEWED, certificate=proof)))
+    count = 60_000
+    for state, row in enumerate(SKEWED):
+        found: Counter[int] = Counter()
+        for made in mechanism.batches("motion", 0, [state] * count, after=None):
+            batch = decode(Batch, made.payload)
+            assert batch.bits == 2
+            found.update(unpack(batch.states, batch.count, batch.bits))
+        for output, probability in enumerate(row):
+            slack = 6 * math.sqrt(count * probability * (1 - probability))
+            assert abs(found[output] - count * probability) < slack < 0.3 * count * probability / 2
+
+
+@pytest.mark.parametrize("k", [3, 4, 5, 8, 9, 51])
+def test_batches_of_any_number_of_states_hold_valid_ones(k: int) -> None:
+    """In the smallest number of bits, and never a number that is no state."""
+    proof = emission(START, 4.0).certificate
+    setting = activity_noise(1).model_copy(
+        update={"noise": Emission(emission=response(k, 2.0), certificate=proof)}
+    )
+    (made,) = Mechanism(setting).batches("motion", 7, [n % k for n in range(1000)], after=6)
+    batch = decode(Batch, made.payload)
+    assert 2 ** (batch.bits - 1) < k <= 2**batch.bits
+    assert max(unpack(batch.states, batch.count, batch.bits)) < k

@@ -8,13 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.outbox import RELEASES, Outbox
+from agent.promise import windows_loss
 from agent.settings import Settings
 from agent.simulate import SimulatedChain
 from agent.windows import Closed, MadeRelease, WindowCounter, release, tilt
@@ -25,6 +26,7 @@ from broker.noise import flips_of
 from broker.problem import Reason, Rejected
 from broker.process import BrokerProcess
 from pufferfish.binary import limits, loss
+from tests.agent.activity import START, STATES, activity_noise, activity_policy
 from tests.agent.peer import DEVICE, WIDE, Peer, noise, policy, sign, stream_policy, wait_until, write_config
 from tests.agent.running import process
 from tests.agent.test_faults import CRASH
@@ -120,6 +122,32 @@ def test_a_release_says_what_it_is() -> None:
     assert all(sum(each.counts) == 90 for each in found)
     error = one.standard_errors[1] * 90
     assert abs(fmean(each.counts[1] for each in found) - 30) < 6 * error / draws**0.5
+
+
+def test_a_release_of_many_states_says_what_it_is() -> None:
+    """Every count has noise of its own, and a tick costs 2/scale; the loss is what is proved for that."""
+    stream = activity_policy(device_windows=with_windows(hour=20.0)).streams["motion"]
+    closed, draws = Closed("hour", 100, 199, (40, 30, 20, 10)), 300
+    found = [
+        decode(
+            Release, release(closed, "motion", stream, activity_noise(), device=DEVICE, entry=n + 1).payload
+        )
+        for n in range(draws)
+    ]
+    one = found[0]
+    assert (one.states, one.ticks, one.tilt, one.adversary) == (STATES, 100, 100_000_000, "prior")
+    assert one.loss == windows_loss(START, 0.1, "prior") <= 2.0
+    assert one.theta == START
+    assert len({sum(each.counts) for each in found}) > 10
+    error = one.standard_errors[0] * 100
+    for state, count in enumerate(closed.counts):
+        noisy = [each.counts[state] for each in found]
+        assert abs(fmean(noisy) - count) < 6 * error / draws**0.5
+        assert 0.7 * error < stdev(noisy) < 1.4 * error
+
+
+def test_windows_of_many_states_cost_twice_as_much() -> None:
+    assert tilt(activity_policy(device_windows=with_windows(a=2.0, b=4.0)).streams["motion"]) == 1.5
 
 
 def made(first: int, payload: bytes = b"r") -> MadeRelease:

@@ -80,6 +80,20 @@ def test_a_state_takes_the_smallest_whole_number_of_bits() -> None:
     assert [bits_for(k) for k in (2, 3, 4, 5, 8, 9, 256)] == [1, 2, 2, 3, 3, 4, 8]
 
 
+def test_states_take_their_bits_first_state_first() -> None:
+    """As below for two, three and five bits: 3 0 1 2 is C6; 7 0 5 is E2 80; 31 1 is F8 40."""
+    assert pack([3, 0, 1, 2], 2) == b64encode(bytes([0xC6])).decode()
+    assert pack([7, 0, 5], 3) == b64encode(bytes([0xE2, 0x80])).decode()
+    assert pack([31, 1], 5) == b64encode(bytes([0xF8, 0x40])).decode()
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_the_longest_batch_goes_round(bits: int) -> None:
+    """65,536 states of any width."""
+    states = bytes(n * 7919 % (1 << bits) for n in range(65_536))
+    assert unpack(pack(states, bits), len(states), bits) == states
+
+
 def test_binary_states_take_one_bit_each_first_state_first() -> None:
     """The layout on the wire, written down once by hand: 10110000 1 is B0 80."""
     assert pack([1, 0, 1, 1, 0, 0, 0, 0, 1]) == b64encode(bytes([0xB0, 0x80])).decode()

@@ -1,0 +1,70 @@
+"""A stream of four states for the agent's tests: its policy, and the noise an honest calibrator would push."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from broker.messages import Assumption, Audiences, Labels, NoiseSetting, Policy
+from broker.noise import Certificate, Emission
+from broker.theta import IntervalTheta
+from pufferfish import contraction
+from pufferfish.emission import response
+from tests.agent.peer import policy
+
+STATES = ("lying", "sitting", "walking", "running")
+CHAIN = ((0.42, 0.2, 0.2, 0.18), (0.18, 0.44, 0.19, 0.19), (0.2, 0.18, 0.42, 0.2), (0.2, 0.2, 0.2, 0.4))
+
+
+def theta_of_four(stay: tuple[float, float], move: tuple[float, float]) -> IntervalTheta:
+    """Chains that stay, and move to any one other state, with probabilities within these."""
+    low, high = (
+        tuple(tuple(stay[end] if u == x else move[end] for u in range(4)) for x in range(4)) for end in (0, 1)
+    )
+    return IntervalTheta(low=low, high=high)
+
+
+START = theta_of_four((0.35, 0.6), (0.1, 0.25))
+FLOOR = theta_of_four((0.4, 0.45), (0.15, 0.22))
+
+
+def activity_policy(version: int = 1, **changes: Any) -> Policy:
+    fields: dict[str, Any] = {
+        "states": STATES,
+        "discretiser": Labels(),
+        "theta": Assumption(start=START, floor=FLOOR),
+        "adversary": "prior",
+        "epsilon": Audiences(operator=4.0, public=2.0),
+    }
+    return policy(version, **(fields | changes))
+
+
+@lru_cache
+def best_proof(theta: IntervalTheta, epsilon: float) -> contraction.Certificate:
+    return contraction.largest_tilt(theta.chains, epsilon)
+
+
+def emission(theta: IntervalTheta, epsilon: float, windows: float = 0.0) -> Emission:
+    """The best randomized response within ε beside windows of this tilt, with what proves it."""
+    proof = best_proof(theta, epsilon)
+    return Emission(emission=response(theta.k, proof.tau - windows), certificate=Certificate.of(proof))
+
+
+def activity_noise(
+    version: int = 1,
+    *,
+    theta: IntervalTheta = START,
+    epsilon: float = 4.0,
+    windows: float = 0.0,
+    **changes: Any,
+) -> NoiseSetting:
+    fields: dict[str, Any] = {
+        "version": version,
+        "policy": 1,
+        "cohort": "test",
+        "stream": "motion",
+        "theta": theta,
+    }
+    if "noise" not in changes:
+        fields["noise"] = emission(theta, epsilon, windows)
+    return NoiseSetting(**(fields | changes))

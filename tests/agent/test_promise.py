@@ -1,0 +1,305 @@
+"""Streams of more than two states: a device follows a setting only if what it proves keeps the policy's promise.
+
+Each row of the tables is off by a little in one respect, beside one that is not off and is applied.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agent.promise import operator_loss, windows_loss
+from agent.settings import Settings, Trust
+from agent.windows import tilt
+from broker.messages import Audiences, DeviceWindow, NoiseSetting
+from broker.noise import Certificate, Emission, Flips, Side
+from broker.problem import Reason, Rejected
+from broker.signature import PrivateKey
+from broker.theta import Entrywise, IntervalTheta
+from broker.topics import Address
+from pufferfish.chain import Chain
+from pufferfish.contraction import certificate_for, certified_loss
+from pufferfish.draw import shares
+from pufferfish.emission import response, tilt_of
+from tests.agent import peer
+from tests.agent.activity import (
+    CHAIN,
+    FLOOR,
+    START,
+    activity_noise,
+    activity_policy,
+    best_proof,
+    emission,
+    theta_of_four,
+)
+from tests.agent.peer import CALIBRATOR, DEVICE, OPS, sign
+from tests.pufferfish import oracles_k
+
+POLICY = Address("test", "policy")
+NOISE = Address("test", "noise", stream="motion")
+WINDOW = {"quarter": DeviceWindow(ticks=900, scale=20.0)}
+
+
+def fresh(folder: Path, *, rho_min: float = 0.001) -> Settings:
+    trust = Trust((OPS.public,), (CALIBRATOR.public,), epsilon_max=4.0, rho_min=rho_min)
+    return Settings(folder, trust, cohort="test", device=DEVICE, streams=["motion"])
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings with policy 3 and noise 5 in force, for four states."""
+    found = fresh(tmp_path)
+    assert found.offer(POLICY, sign(activity_policy(3)), {})
+    assert found.offer(NOISE, sign(activity_noise(5, policy=3)), {})
+    return found
+
+
+def changed(setting: NoiseSetting, **changes: Any) -> NoiseSetting:
+    """The setting with parts of its noise replaced."""
+    assert isinstance(setting.noise, Emission)
+    return setting.model_copy(update={"noise": setting.noise.model_copy(update=changes)})
+
+
+def claiming(tau: float = 1.0, left: float = 1.0, right: float = 1.0) -> NoiseSetting:
+    """A good setting whose certificate claims these multiples of what was proved."""
+    setting = activity_noise(6, policy=3)
+    proof = best_proof(START, 4.0)
+    claim = Certificate(
+        tau=proof.tau * tau,
+        left=Side(hops=proof.left[0], bound=proof.left[1] * left),
+        right=Side(hops=proof.right[0], bound=proof.right[1] * right),
+    )
+    return changed(setting, certificate=claim)
+
+
+PROOF = best_proof(START, 4.0)
+SHIFTED = theta_of_four((0.41, 0.6), (0.1, 0.25))
+THREE = IntervalTheta(low=((0.4, 0.2, 0.2),) * 3, high=((0.6, 0.4, 0.4),) * 3)
+
+REFUSED: dict[str, tuple[NoiseSetting, Reason]] = {
+    "flips for four states": (peer.noise(6, policy=3), Reason.POLICY_MISMATCH),
+    "three states for four": (
+        activity_noise(6, policy=3, theta=THREE, noise=emission(THREE, 2.0)),
+        Reason.POLICY_MISMATCH,
+    ),
+    "Θ that leaves out some of the floor": (
+        activity_noise(6, policy=3, theta=SHIFTED),
+        Reason.THETA_NARROWER_THAN_FLOOR,
+    ),
+    "Θ whose reversal leaves out some of the floor": (
+        activity_noise(
+            6,
+            policy=3,
+            theta=IntervalTheta(
+                low=START.low,
+                high=START.high,
+                backward=Entrywise(low=SHIFTED.low, high=SHIFTED.high),
+            ),
+            noise=emission(START, 4.0),
+        ),
+        Reason.THETA_NARROWER_THAN_FLOOR,
+    ),
+    "a probability below the device's floor": (
+        changed(activity_noise(6, policy=3), emission=response(4, 7.5)),
+        Reason.NOISE_BELOW_FLOOR,
+    ),
+    "a tilt above the certificate's": (
+        changed(activity_noise(6, policy=3), emission=response(4, PROOF.tau * 1.001)),
+        Reason.NOT_PROVEN,
+    ),
+    "a certificate for a smaller tilt": (claiming(tau=0.999), Reason.NOT_PROVEN),
+    "a certificate that claims too little on the left": (claiming(left=0.999), Reason.NOT_PROVEN),
+    "a certificate that claims too little on the right": (claiming(right=0.999), Reason.NOT_PROVEN),
+    "a certificate for another Θ": (
+        activity_noise(6, policy=3, theta=START, noise=emission(FLOOR, 4.0)),
+        Reason.NOT_PROVEN,
+    ),
+    "hops nobody looks at": (
+        changed(
+            activity_noise(6, policy=3),
+            certificate=Certificate(
+                tau=PROOF.tau, left=Side(hops=3, bound=9.0), right=Side(hops=3, bound=9.0)
+            ),
+        ),
+        Reason.NOT_PROVEN,
+    ),
+    "a certificate that proves more than ε": (claiming(left=1.001), Reason.LOSS_ABOVE_EPSILON),
+    "noise for a larger ε": (activity_noise(6, policy=3, epsilon=4.01), Reason.LOSS_ABOVE_EPSILON),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_setting_that_does_not_keep_the_promise_is_refused(settings: Settings, what: str) -> None:
+    """And changes nothing; the reason is kept for `status`. The one beside it, not off, is applied."""
+    setting, reason = REFUSED[what]
+    before = dict(settings.noise)
+    with pytest.raises(Rejected) as caught:
+        settings.offer(NOISE, sign(setting), {})
+    assert (caught.value.reason, settings.noise) == (reason, before)
+    assert settings.noise_refusals["motion"].reason == reason
+    assert settings.offer(NOISE, sign(activity_noise(6, policy=3)), {})
+    assert settings.noise["motion"].version == 6
+
+
+def test_the_informed_adversary_is_promised_nothing(settings: Settings) -> None:
+    """Not by a policy, whoever signed it, and not by the check itself if a policy came through all the same."""
+    with pytest.raises(Rejected, match='say adversary = "prior"') as caught:
+        settings.offer(POLICY, sign(activity_policy(4)).replace(b'"prior"', b'"informed"'), {})
+    assert caught.value.reason == Reason.MALFORMED
+    good = activity_noise(6)
+    assert operator_loss(good.theta, good.noise, 0.0, "prior") <= 4.0
+    with pytest.raises(Rejected, match="nothing is promised here against the informed") as caught:
+        operator_loss(good.theta, good.noise, 0.0, "informed")
+    assert caught.value.reason == Reason.NOT_PROVEN
+
+
+def test_flips_are_no_noise_for_a_class_of_many_states() -> None:
+    """A mixture of shapes, which the message itself refuses, proves nothing either."""
+    with pytest.raises(Rejected) as caught:
+        operator_loss(START, Flips(rho0=0.4, rho1=0.4), 0.0, "prior")
+    assert caught.value.reason == Reason.NOT_PROVEN
+
+
+def test_a_stream_cannot_be_taken_for_one_with_fewer_states(settings: Settings) -> None:
+    """Under a new policy of two states the setting for four is none, and the other way round."""
+    assert settings.offer(POLICY, sign(peer.policy(4)), {})
+    with pytest.raises(Rejected) as caught:
+        settings.offer(NOISE, sign(activity_noise(6, policy=4)), {})
+    assert caught.value.reason == Reason.POLICY_MISMATCH
+    assert settings.noise == {}
+    assert settings.offer(NOISE, sign(peer.noise(7, policy=4)), {})
+
+
+def test_windows_and_stream_are_proved_together(tmp_path: Path) -> None:
+    """With windows on the device the stream's own tilt must be less by theirs, 2/scale for more than two states."""
+    found = fresh(tmp_path)
+    policy = activity_policy(1, device_windows=WINDOW)
+    own = tilt(policy.streams["motion"])
+    assert own == 0.1
+    assert found.offer(POLICY, sign(policy), {})
+    for windows in (0.0, 0.0999):
+        with pytest.raises(Rejected) as caught:
+            found.offer(NOISE, sign(activity_noise(1, windows=windows)), {})
+        assert caught.value.reason == Reason.NOT_PROVEN
+    setting = activity_noise(1, windows=own)
+    assert isinstance(setting.noise, Emission)
+    assert tilt_of(setting.noise.emission) + own <= setting.noise.certificate.tau
+    assert found.offer(NOISE, sign(setting), {})
+
+
+def test_a_policy_whose_windows_cost_too_much_is_refused(tmp_path: Path) -> None:
+    """The border is where the certified loss of 2/scale under the policy's start meets ε of the public."""
+    border = 2 / best_proof(START, 2.0).tau
+    for scale, fits in ((border * 1.001, True), (border * 0.999, False)):
+        found = fresh(tmp_path)
+        windows = {"quarter": DeviceWindow(ticks=900, scale=scale)}
+        payload = sign(activity_policy(1, device_windows=windows))
+        if fits:
+            assert found.offer(POLICY, payload, {})
+            continue
+        with pytest.raises(Rejected, match=r"windows lose .* to the public") as caught:
+            found.offer(POLICY, payload, {})
+        assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
+
+
+def test_windows_are_checked_for_the_theta_of_a_setting_too(tmp_path: Path) -> None:
+    """A Θ wider than the policy's start, under which the windows cost too much, is refused."""
+    found = fresh(tmp_path)
+    windows = {"quarter": DeviceWindow(ticks=900, scale=2.001 / best_proof(START, 2.0).tau)}
+    assert found.offer(POLICY, sign(activity_policy(1, device_windows=windows)), {})
+    wide = theta_of_four((0.3, 0.65), (0.08, 0.3))
+    own = 2 / windows["quarter"].scale
+    with pytest.raises(Rejected, match="windows lose") as caught:
+        found.offer(
+            NOISE, sign(activity_noise(1, theta=wide, windows=min(own, 0.9 * best_proof(wide, 4.0).tau))), {}
+        )
+    assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
+
+
+def test_a_theta_that_may_never_forget_has_no_finite_loss(tmp_path: Path) -> None:
+    """Its windows are refused, not followed for want of a bound."""
+    stuck = theta_of_four((0.0, 1.0), (0.0, 1.0))
+    assert windows_loss(stuck, 0.1, "prior") == float("inf")
+    assert windows_loss(stuck, 0.0, "prior") == 0.0
+    policy = activity_policy(1, theta={"start": stuck, "floor": FLOOR}, device_windows=WINDOW)
+    with pytest.raises(Rejected) as caught:
+        fresh(tmp_path).offer(POLICY, sign(policy), {})
+    assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
+
+
+def test_the_last_good_ones_are_taken_up_without_a_broker(settings: Settings, tmp_path: Path) -> None:
+    """Read from disk and verified again in full: a device that asks for more noise now refuses what it had."""
+    again = fresh(tmp_path)
+    assert again.load({}) == []
+    assert (again.policy, again.noise) == (settings.policy, settings.noise)
+    stricter = fresh(tmp_path, rho_min=0.2)
+    assert [rejected.reason for rejected in stricter.load({})] == [Reason.NOISE_BELOW_FLOOR]
+    assert stricter.noise == {}
+
+
+def member(theta: IntervalTheta, seed: int) -> Chain:
+    """A chain at a random corner of the class."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for low, high in zip(theta.low, theta.high, strict=True):
+        row, left = list(low), 1 - sum(low)
+        for u in rng.permutation(len(low)):
+            more = min(high[u] - low[u], left)
+            row[u] += more
+            left -= more
+        rows.append(row)
+    return Chain(rows)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_an_applied_setting_gives_away_is_within_epsilon(settings: Settings, seed: int) -> None:
+    """By definition, over all paths and outputs of short streams, as the words drawn really give it."""
+    setting = settings.noise["motion"].noise
+    assert isinstance(setting, Emission)
+    drawn = np.array(shares(setting.emission), dtype=np.float64) / 2.0**64
+    chain = member(START, seed)
+    assert max(oracles_k.losses(chain, 4, oracles_k.response(drawn, 4))) <= 4.0
+    # A check that could not fail would be none: much less noise is found out.
+    loud = np.array(response(4, 4.5))
+    assert max(oracles_k.losses(chain, 4, oracles_k.response(loud, 4))) > 4.0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_stream_and_windows_together_are_within_epsilon(tmp_path: Path, seed: int) -> None:
+    """The same with a histogram of the true states beside the stream."""
+    scale = 10.0
+    found = fresh(tmp_path)
+    policy = activity_policy(1, device_windows={"short": DeviceWindow(ticks=3, scale=scale)})
+    assert found.offer(POLICY, sign(policy), {})
+    assert found.offer(NOISE, sign(activity_noise(1, windows=0.2)), {})
+    setting = found.noise["motion"].noise
+    assert isinstance(setting, Emission)
+    stream = oracles_k.response(np.array(setting.emission), 3)
+    window = oracles_k.histogram(4, 3, scale)
+    both = (stream[:, None, :] * window[None, :, :]).reshape(-1, stream.shape[1])
+    chain = member(START, seed)
+    assert max(oracles_k.losses(chain, 3, both)) <= 4.0
+    assert max(oracles_k.losses(chain, 3, window)) <= windows_loss(START, 0.2, "prior") <= 2.0
+
+
+def test_the_chain_that_tests_simulate_is_in_theta() -> None:
+    """So that what they check of its stream is what was promised."""
+    assert FLOOR.intervals.contains(IntervalTheta(low=CHAIN, high=CHAIN).intervals)
+
+
+def test_the_loss_of_windows_is_the_certified_one() -> None:
+    """Of a certificate for their tilt; nothing is taken from the setting's own."""
+    assert windows_loss(START, 0.1, "prior") == certified_loss(
+        START.chains, certificate_for(START.chains, 0.1)
+    )
+
+
+def test_a_stranger_s_setting_is_refused(settings: Settings) -> None:
+    """However good it is."""
+    with pytest.raises(Rejected) as caught:
+        settings.offer(NOISE, sign(activity_noise(6, policy=3), PrivateKey(b"s" * 32)), {})
+    assert caught.value.reason == Reason.UNKNOWN_KEY
+    assert activity_policy(3).streams["motion"].epsilon == Audiences(operator=4.0, public=2.0)
