@@ -118,6 +118,8 @@ class PrivateKey:
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 if mode & 0o077:
                     raise Problem(f"{path} is open to others (mode {mode:o}): chmod 600 it")
+                if mode & ~0o600:
+                    raise Problem(f"{path} has the mode {mode:o}: chmod 600 it")
                 return cls(_key_bytes(file.read()))
         except OSError as error:
             raise Problem(f"{path}: {error.strerror}") from None

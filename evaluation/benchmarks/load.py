@@ -60,11 +60,19 @@ def run(*, devices: int = DEVICES, rates: Sequence[int] = RATES, step_s: float =
         tempfile.TemporaryDirectory(prefix="hushmq-load-") as folder,
         _broker(Path(folder), devices) as server,
     ):
-        bare = _bare(server, step_s)
+        bare = _bare(server, step_s, WINDOW)
+        wide = _bare(server, step_s, 4 * WINDOW)
         tried, knee = _climb(server, devices, rates, step_s)
     return [
         Row("other work on the machine", busy, "processes", f"{os.cpu_count()} cores"),
-        Row("bare paho, one to one, TLS, QoS 1", bare, "messages/s"),
+        Row("bare paho, one to one, TLS, QoS 1", bare, "messages/s", f"{WINDOW} in flight"),
+        Row(
+            f"the same with {4 * WINDOW} in flight",
+            wide,
+            "messages/s",
+            f"{WINDOW} in flight: {bare:,.0f} /s",
+            wide / bare,
+        ),
         *rows(devices, tried, knee, bare),
     ]
 
@@ -336,11 +344,11 @@ def _ingest(pipe: Pipe, endpoint: Endpoint) -> None:
             pipe.send((len(seen), twice[0], list(ages), _own_cpu()))
 
 
-def _bare(server: NatsServer, seconds: float) -> float:
+def _bare(server: NatsServer, seconds: float, window: int) -> float:
     """Messages a second from one bare paho publisher to one bare paho subscriber, TLS and QoS 1, same payload."""
     with (
         _child(_bare_subscriber, server.endpoint("calibrator")) as subscriber,
-        _child(_bare_publisher, server.endpoint("device-0")) as publisher,
+        _child(_bare_publisher, server.endpoint("device-0"), window) as publisher,
     ):
         _hear(subscriber)
         _hear(publisher)
@@ -351,9 +359,9 @@ def _bare(server: NatsServer, seconds: float) -> float:
         return rate
 
 
-def _client(endpoint: Endpoint) -> Client:
+def _client(endpoint: Endpoint, window: int = WINDOW) -> Client:
     client = Client(CallbackAPIVersion.VERSION2)
-    client.max_inflight_messages_set(WINDOW)
+    client.max_inflight_messages_set(window)
     client.username_pw_set(endpoint.username, endpoint.password)
     if endpoint.tls is not None:
         client.tls_set_context(endpoint.tls.context())
@@ -364,16 +372,16 @@ def _client(endpoint: Endpoint) -> Client:
     return client
 
 
-def _bare_publisher(pipe: Pipe, endpoint: Endpoint) -> None:
-    client = _client(endpoint)
-    window = threading.Semaphore(WINDOW)
-    client.on_publish = lambda *_: window.release()
+def _bare_publisher(pipe: Pipe, endpoint: Endpoint, window: int) -> None:
+    client = _client(endpoint, window)
+    room = threading.Semaphore(window)
+    client.on_publish = lambda *_: room.release()
     topic = T.batch("device-0", "motion")
     pipe.send("ready")
     pipe.recv()
     while not pipe.poll():
         batch = Batch(first=time.monotonic_ns() // 1000, after=None, count=STATES, states=_STATES, noise=1)
-        window.acquire()
+        room.acquire()
         client.publish(topic, encode(batch), qos=1)
     pipe.recv()
 

@@ -6,6 +6,7 @@ care in broker/link.py may no longer be needed.
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 from collections.abc import Iterator
@@ -14,12 +15,15 @@ from functools import partial
 from typing import Any
 
 import pytest
+from annotated_types import Le
 from paho.mqtt.client import Client, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
+from agent.config import PublishSection
 from broker.connection import Connection, Offline
 from broker.link import back_off
 from broker.mosquitto import MosquittoServer
+from broker.process import BrokerProcess
 from broker.topics import Topics
 from tests.broker.plain import PATIENCE, Plain
 from tests.broker.scripted import ScriptedBroker, wait_for
@@ -62,6 +66,30 @@ def ours(scripted: ScriptedBroker) -> Iterator[Connection]:
 def start(connection: Connection) -> None:
     connection.start()
     assert connection.wait_connected(PATIENCE)
+
+
+def test_paho_forgets_what_was_unacknowledged_when_it_ends(scripted: ScriptedBroker, paho: Client) -> None:
+    """Nothing is on disk: the next process, with the same session, knows nothing of the message on its way.
+
+    Ours promises no more (broker/connection.py): keeping a batch until it is counted is the outbox's work, and
+    tests/agent/test_faults.py kills the agent at every step of it.
+    """
+    scripted.acknowledge = False
+    connect(paho, scripted)
+    paho.publish("a", b"on its way", qos=1)
+    wait_for(lambda: scripted.published == [[b"on its way"]], "the message")
+    paho.drop_out_messages()  # as the end of its process would
+    paho.disconnect()
+    paho.loop_stop()
+    scripted.acknowledge = True
+    heir = Client(CallbackAPIVersion.VERSION2, client_id="bare", clean_session=False)
+    connect(heir, scripted)
+    heir.publish("a", b"the heir's own", qos=1)
+    wait_for(
+        lambda: [b"the heir's own"] in scripted.published, "the heir's own message and nothing before it"
+    )
+    heir.disconnect()
+    heir.loop_stop()
 
 
 def test_paho_queues_what_it_says_it_could_not_send(scripted: ScriptedBroker, paho: Client) -> None:
@@ -198,6 +226,15 @@ def test_paho_waits_in_vain_for_a_publish_from_a_callback(scripted: ScriptedBrok
     assert outcome == [False]
 
 
+def test_ours_need_not_be_waited_for(scripted: ScriptedBroker, ours: Connection) -> None:
+    """There is nothing to wait on in a callback: a message sent from one is acknowledged to another callback."""
+    done = threading.Event()
+    start(ours)
+    ours.publish("a", b"1", on_acknowledged=lambda: ours.publish("a", b"2", on_acknowledged=done.set))
+    assert done.wait(PATIENCE)
+    assert scripted.published == [[b"1", b"2"]]
+
+
 def test_paho_cannot_be_stopped_with_unacknowledged_messages(scripted: ScriptedBroker, paho: Client) -> None:
     """loop_stop blocks as long as the broker owes an acknowledgement."""
     scripted.acknowledge = False
@@ -245,6 +282,29 @@ def test_paho_with_mqtt_5_keeps_no_session_unless_told(mosquitto: MosquittoServe
 
 def _set(event: threading.Event, *_: object) -> None:
     event.set()
+
+
+def test_paho_takes_a_denied_publish_for_a_success(broker: BrokerProcess) -> None:
+    """MQTT 3.1.1 has no word for it: is_published() turns true, and nothing has been published.
+
+    Ours cannot do better, so the agent believes `seen` alone (tests/agent/test_faults.py, publishes denied).
+    """
+    with Plain(broker.endpoint("ops")) as ops, Plain(broker.endpoint("wearable-1")) as device:
+        ops.subscribe(T.policy)
+        info = device.client.publish(T.policy, b"not mine to write", qos=1)
+        info.wait_for_publish(PATIENCE)
+        assert info.is_published()
+        ops.publish(T.policy, b"fence")
+        ops.wait_payload(b"fence")
+        assert ops.payloads() == [b"fence"]
+
+
+def test_no_window_of_ours_is_large() -> None:
+    """More than 100 unacknowledged messages were found to cost throughput; benchmarks/load.py measures it."""
+    assert inspect.signature(Connection).parameters["window"].default <= 100
+    allowed = [rule.le for rule in PublishSection.model_fields["window"].metadata if isinstance(rule, Le)]
+    assert allowed
+    assert max(allowed) <= 100
 
 
 def test_the_back_off_is_jittered_doubles_and_ends() -> None:

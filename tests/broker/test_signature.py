@@ -149,6 +149,18 @@ def test_a_key_file_open_to_others_is_refused(tmp_path: Path, mode: int) -> None
         PrivateKey.load(file)
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o500, 0o1600, 0o4600])
+def test_a_key_file_of_another_mode_is_refused(tmp_path: Path, mode: int) -> None:
+    """Only its owner may read it, and nobody runs it; read-only (400, as secrets are mounted) will do."""
+    file = tmp_path / "ops.key"
+    KEY.save(file)
+    file.chmod(mode)
+    with pytest.raises(Problem, match=f"ops.key has the mode {mode:o}: chmod 600 it"):
+        PrivateKey.load(file)
+    file.chmod(0o400)
+    assert PrivateKey.load(file).public.id == KEY.public.id
+
+
 def test_a_key_file_is_never_overwritten(tmp_path: Path) -> None:
     """The old key is still there."""
     file = tmp_path / "ops.key"
