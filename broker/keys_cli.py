@@ -1,7 +1,6 @@
 """`hushmq keys`: make signing keys and show their public halves.
 
 Ops sign policies, the calibrator signs noise settings; a device's configuration lists the public keys it trusts.
-To rotate a key, make a new one, list both on the devices, sign with the new one, and take the old one off the lists.
 """
 
 from __future__ import annotations
@@ -17,6 +16,9 @@ SUMMARY = "make and show signing keys"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
+        "To rotate a key: make a new one; list both, old and new, where it is trusted (ops_keys of devices and\n"
+        "calibrator, calibrator_keys of devices; SIGHUP reads the lists again); use the new one (ops: push the policy\n"
+        "again, signed with it; calibrator: signing_key_file, restart); take the old one off the lists.\n\n"
         "examples:\n  hushmq keys new ops.key\n  hushmq keys show ops.key calibrator.key\n"
         "  hushmq keys show --json ops.key"
     )

@@ -39,7 +39,7 @@ from calibrator.config import DevicesSection
 from calibrator.learn import last_look, learned, learned_devices, progress
 from calibrator.mark import Mark, contradiction, mark_of, read_marks, write_marks
 from calibrator.own import Maker, holders, public_loss
-from calibrator.push import Current, current, next_setting, store_setting
+from calibrator.push import Current, current, next_setting, sign_anew, store_setting
 from calibrator.quarantine import Quarantine
 from pufferfish.binary import Box
 
@@ -111,6 +111,8 @@ class Cohort:
         with engine.begin() as db:
             self._quarantine = Quarantine(db, self._limits)
             self._check_mark_file(db)
+            if anew := sign_anew(db, key):
+                log.info("settings_signed_anew", settings=anew, key=key.public.id)
 
     # -- what arrives --------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select, update
 
 from broker.messages import NoiseSetting, StreamPolicy, encode
 from broker.noise import Flips, flips_of
@@ -146,6 +146,25 @@ def make_setting(
     made = Current(message, encode(key.sign(message)))
     store_setting(db, made, tick=tick)
     return made
+
+
+def sign_anew(db: Connection, key: PrivateKey) -> int:
+    """Sign stored settings of another key with this one, message and version as they were; how many there were.
+
+    After a rotation a device that trusts the new key alone takes them; one that has them already sees no change.
+    """
+    foreign = []
+    for row in db.execute(select(setting.c.stream, setting.c.version, setting.c.payload)):
+        envelope = Signed[NoiseSetting].model_validate_json(row.payload)
+        if envelope.key != key.public.id:
+            foreign.append((row.stream, row.version, encode(key.sign(envelope.message))))
+    for stream, version, payload in foreign:
+        db.execute(
+            update(setting)
+            .where(setting.c.stream == stream, setting.c.version == version)
+            .values(payload=payload)
+        )
+    return len(foreign)
 
 
 def store_setting(db: Connection, made: Current, *, tick: int) -> None:

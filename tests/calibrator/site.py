@@ -136,6 +136,7 @@ def desk(
     grace_s: float = 1.0,
     mark_path: Path | None = None,
     devices: DevicesSection | None = None,
+    key: PrivateKey = CALIBRATOR,
 ) -> Iterator[Desk]:
     """Open the cohort's database as the daemon does."""
     clock = clock or Clock()
@@ -145,7 +146,7 @@ def desk(
         cohort = Cohort(
             engine,
             cohort="test",
-            key=CALIBRATOR,
+            key=key,
             ops_keys=[OPS.public],
             grace_s=grace_s,
             clock=clock,

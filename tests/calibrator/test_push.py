@@ -13,7 +13,7 @@ from agent.settings import Trust, check_noise
 from broker.messages import Audiences, DeviceWindow, NoiseSetting, StreamPolicy
 from broker.noise import Flips, flips_of
 from broker.problem import Rejected
-from broker.signature import verify
+from broker.signature import PrivateKey, verify
 from calibrator.push import WORTH_PUSHING, Current, current, mixable, next_setting
 from pufferfish.binary import Box, Noise, loss, optimal_noise
 from tests.calibrator.site import CALIBRATOR, NARROW, STREAM, WIDE, desk, policy, sqlite, stream_policy
@@ -44,6 +44,24 @@ def test_a_setting_keeps_the_operators_promise(tmp_path: Path) -> None:
         assert (message.version, message.policy, message.theta.chains) == (1, 1, WIDE)
         noise = flips_of(message.noise)
         assert loss(WIDE, tau0=noise.tau0, tau1=noise.tau1, adversary="prior") <= 4.0
+
+
+def test_a_new_key_signs_what_is_in_force(tmp_path: Path) -> None:
+    """After the calibrator's key was rotated, a device that trusts the new one alone takes the setting in force, and
+    one that has it already sees the same message, version and all."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        before = here.cohort.settings()[STREAM]
+    new = PrivateKey(b"n" * 32)
+    with desk(sqlite(tmp_path), key=new) as here:
+        after = here.cohort.settings()[STREAM]
+        assert "settings_signed_anew" in here.log.getvalue()
+    assert verify(NoiseSetting, after.payload, [new.public]) == before.message
+    with pytest.raises(Rejected):
+        verify(NoiseSetting, after.payload, [CALIBRATOR.public])
+    with desk(sqlite(tmp_path), key=new) as here:
+        assert here.cohort.settings()[STREAM].payload == after.payload
+        assert "settings_signed_anew" not in here.log.getvalue()
 
 
 def test_hysteresis(tmp_path: Path) -> None:
