@@ -37,7 +37,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes; `logarithmic` names those that show logarithms."""
+    """One pair of axes; `logarithmic` names those that show logarithms.
+
+    The others are shown from 0 up, unless `from_zero` is false: then y begins near its least value, where what is
+    compared lies far from 0.
+    """
 
     title: str
     x_label: str
@@ -45,13 +49,14 @@ class Panel:
     curves: Sequence[Curve]
     marks: Sequence[Mark] = ()
     logarithmic: Literal["", "x", "y", "xy"] = ""
+    from_zero: bool = True
 
     def axes(self) -> tuple[Axis, Axis]:
-        """The x axis and the y axis that show everything; what is not on logarithms is shown from 0 up."""
+        """The x axis and the y axis that show everything."""
         xs = [x for curve in self.curves for x in curve.x] + [mark.x for mark in self.marks]
         ys = [y for curve in self.curves for y in (*curve.y, *curve.low, *curve.high)]
         ys += [mark.y for mark in self.marks]
-        ys += [] if "y" in self.logarithmic else [0.0]
+        ys += [] if "y" in self.logarithmic or not self.from_zero else [0.0]
         return (
             Axis.over(xs, logarithmic="x" in self.logarithmic),
             Axis.over(ys, logarithmic="y" in self.logarithmic),
