@@ -68,6 +68,14 @@ class Section:
 
 
 SECTIONS = {
+    "cgssy": Section("evaluation.cgssy_noise", "Which noise keeps an ε, after CGSSY"),
+    "attack": Section("evaluation.correlation_attack", "What knowing the correlation adds to an attack"),
+    "reconstruct": Section(
+        "evaluation.reconstruction", "How much of a sanitized stream can be reconstructed"
+    ),
+    "informed": Section(
+        "evaluation.informed_attack", "Attackers who know some states: CGSSY's noise and ours"
+    ),
     "synthetic": Section("evaluation.synthetic", "Markov quilts on synthetic binary chains"),
     "activity": Section("evaluation.activity", "Markov quilts on what thirty people do"),
     "power": Section("evaluation.power", "Markov quilts on a household's power"),
