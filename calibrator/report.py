@@ -51,7 +51,7 @@ def metrics(report: Report) -> str:
     def family(name: str, kind: str, samples: Mapping[str, float]) -> None:
         full = f"hushmq_calibrator_{name}{'_total' if kind == 'counter' else ''}"
         lines.append(f"# TYPE {full} {kind}")
-        lines.extend(f"{full}{label} {value:g}" for label, value in samples.items())
+        lines.extend(f"{full}{label} {float(value):.15g}" for label, value in samples.items())
 
     def labelled(key: str, values: Mapping[str, float]) -> dict[str, float]:
         return {f'{{{key}="{name}"}}': value for name, value in values.items()}
