@@ -1,0 +1,80 @@
+"""What the documents show can be typed: commands parse, settings files are right."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import Config as AgentConfig
+from broker.messages import Policy
+from broker.signature import PrivateKey
+from calibrator.config import Config as CalibratorConfig
+from tests.deploy.command import parse
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md"]
+KEY = str(PrivateKey(b"k" * 32).public)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Every hushmq command in the page's shell blocks, as words."""
+    found = []
+    for block in blocks(page, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            for part in re.split(r"; |\$\(|\)", line):
+                words = shlex.split(part, comments=True)
+                if words[:1] == ["hushmq"]:
+                    found.append(words[1:])
+    return found
+
+
+COMMANDS = [
+    pytest.param(words, id=" ".join(words))
+    for page in PAGES
+    for words in commands(page)
+    if "--help" not in words
+]
+
+
+def test_there_are_commands() -> None:
+    """The pages are read as they are meant: a dozen commands at least."""
+    assert len(COMMANDS) > 12
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_command_is_taken(words: list[str]) -> None:
+    """A reader who types it is not told that it is none."""
+    parse(words)
+
+
+def settings(first: str) -> dict[str, Any]:
+    """The README's settings file that begins with a setting, its keys filled in."""
+    (text,) = (block for block in blocks(ROOT / "README.md", "toml") if block.startswith(first))
+    return tomllib.loads(text.replace("…", KEY))
+
+
+def test_the_policy_is_one() -> None:
+    """As `hushmq push` reads it."""
+    (text,) = (block for block in blocks(ROOT / "README.md", "toml") if "[streams.presence]" in block)
+    Policy.model_validate_json(json.dumps(tomllib.loads(text) | {"version": 1}))
+
+
+def test_the_agents_settings_are_right() -> None:
+    """As `hushmq agent check-config` reads them."""
+    AgentConfig.model_validate(settings("device ="))
+
+
+def test_the_calibrators_settings_are_right() -> None:
+    """As `hushmq calibrator check-config` reads them."""
+    text = next(block for block in blocks(ROOT / "README.md", "toml") if "database =" in block)
+    CalibratorConfig.model_validate(tomllib.loads(text.replace("…", KEY)))
