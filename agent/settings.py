@@ -2,11 +2,13 @@
 
 A policy is applied iff it is signed by an ops key, is for this cohort, its version is above the applied one, every
 audience's ε is within the device's cap, and no stream in use changes its period (ticks of another period would be
-other instants). A noise setting is applied iff it is signed by a calibrator key, is for this stream and device, made
-for the applied policy, newer than the applied one, for as many states as that has, its Θ contains the policy's
-floor, every probability of its noise is at least the device's floor, and the loss recomputed here for its Θ, of the
-stream and the windows that the device releases together, is within the policy's ε for operators (agent/promise.py).
-Otherwise nothing changes, and the reason is kept for `status`.
+other instants) or the number of its states (an account is about one kind of chain).
+
+A noise setting is applied iff it is signed by a calibrator key, is for this stream and device, made for the applied
+policy, newer than the applied one, for as many states as that has, its Θ contains the policy's floor, every
+probability of its noise is at least the device's floor, and the loss recomputed here for its Θ, of the stream and the
+windows that the device releases together, is within the policy's ε for operators (agent/promise.py). Otherwise
+nothing changes, and the reason is kept for `status`.
 
 The last good ones lie on disk as they were received and are verified again, in full, when they are read.
 """
@@ -205,6 +207,13 @@ class Settings:
         if self.policy is not None and policy.version <= self.policy.version:
             raise Rejected(Reason.STALE_VERSION, f"version {self.policy.version} is in force")
         check_policy(policy, self._trust, cohort=self._cohort, periods=periods)
+        for name, stream in policy.streams.items():
+            old = self.policy.streams.get(name) if self.policy is not None else None
+            if old is not None and len(old.states) != len(stream.states):
+                raise Rejected(
+                    Reason.STATES_CHANGED,
+                    f"{name}: {len(old.states)} states are in use, and how many never changes: give it a new name",
+                )
         self.policy = policy
         self.noise = {}
         return True

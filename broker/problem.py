@@ -21,6 +21,7 @@ class Reason(StrEnum):
     STALE_VERSION = "stale-version"
     POLICY_MISMATCH = "policy-mismatch"
     PERIOD_CHANGED = "period-changed"
+    STATES_CHANGED = "states-changed"
     EPSILON_ABOVE_CAP = "epsilon-above-cap"
     THETA_NARROWER_THAN_FLOOR = "theta-narrower-than-floor"
     NOISE_BELOW_FLOOR = "noise-below-floor"

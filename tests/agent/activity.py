@@ -12,7 +12,9 @@ from pufferfish import contraction
 from pufferfish.emission import response
 from tests.agent.peer import policy
 
-STATES = ("lying", "sitting", "walking", "running")
+MARK = b"4711"
+"""In the name of every state, and in nothing else."""
+STATES = ("lying-4711", "sitting-4711", "walking-4711", "running-4711")
 CHAIN = ((0.42, 0.2, 0.2, 0.18), (0.18, 0.44, 0.19, 0.19), (0.2, 0.18, 0.42, 0.2), (0.2, 0.2, 0.2, 0.4))
 
 
@@ -68,3 +70,10 @@ def activity_noise(
     if "noise" not in changes:
         fields["noise"] = emission(theta, epsilon, windows)
     return NoiseSetting(**(fields | changes))
+
+
+SIMULATED = f"""kind = "simulate-states"
+transition = {[list(row) for row in CHAIN]}
+values = {list(STATES)}
+seed = 7
+start_tick = {{start}}"""

@@ -163,14 +163,17 @@ def test_flips_are_no_noise_for_a_class_of_many_states() -> None:
     assert caught.value.reason == Reason.NOT_PROVEN
 
 
-def test_a_stream_cannot_be_taken_for_one_with_fewer_states(settings: Settings) -> None:
-    """Under a new policy of two states the setting for four is none, and the other way round."""
-    assert settings.offer(POLICY, sign(peer.policy(4)), {})
-    with pytest.raises(Rejected) as caught:
-        settings.offer(NOISE, sign(activity_noise(6, policy=4)), {})
-    assert caught.value.reason == Reason.POLICY_MISMATCH
-    assert settings.noise == {}
-    assert settings.offer(NOISE, sign(peer.noise(7, policy=4)), {})
+def test_the_number_of_states_never_changes(settings: Settings, tmp_path: Path) -> None:
+    """A policy that gives a stream in use more or fewer is refused, also after a restart; a new name is taken."""
+    two = sign(peer.policy(4))
+    for found in (settings, fresh(tmp_path)):
+        found.load({})
+        with pytest.raises(Rejected, match="4 states are in use") as caught:
+            found.offer(POLICY, two, {})
+        assert caught.value.reason == Reason.STATES_CHANGED
+        assert found.policy == activity_policy(3)
+    other = peer.policy(4).model_copy(update={"streams": {"light": peer.stream_policy()}})
+    assert settings.offer(POLICY, sign(other), {})
 
 
 def test_windows_and_stream_are_proved_together(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""A stream of four states from end to end: a real process, a real broker, and a peer that counts."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import signal
+from collections import Counter
+from pathlib import Path
+
+from agent.config import SimulateStates, load
+from agent.serve import read_report
+from agent.simulate import SimulatedChain
+from broker.messages import DeviceWindow, Release, decode
+from broker.noise import Emission
+from broker.process import BrokerProcess
+from tests.agent.activity import CHAIN, MARK, SIMULATED, STATES, activity_noise, activity_policy
+from tests.agent.peer import Peer, wait_until, write_config
+from tests.agent.running import process, running
+from tests.agent.test_cli import get
+from tests.agent.test_faults import balanced_at_the_end, more_counted, motion
+from tests.agent.test_silence import NUMBER, TEXT, eavesdropper, everything_in, traces
+from tests.agent.test_windows import subscriber
+
+WINDOW = {"short": DeviceWindow(ticks=100, scale=20.0)}
+
+
+def truth_of(config: Path) -> SimulatedChain:
+    """What the device really saw."""
+    source = load(config, {}).streams["motion"].source
+    assert isinstance(source, SimulateStates)
+    assert source.start_tick is not None
+    return SimulatedChain(CHAIN, 7, source.start_tick)
+
+
+def test_four_states_from_end_to_end(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Killed in between, started again without a broker: every tick is accounted for and made once, every state is
+    one of the four and as noisy as the setting says, windows are true within their noise, and no state's name is
+    anywhere but in the policy and as the heading of a release.
+    """
+    config, log = write_config(tmp_path, broker.port, source=SIMULATED), tmp_path / "log"
+    setting = activity_noise(windows=0.1)
+    with eavesdropper(broker) as heard, subscriber(broker) as released, Peer(broker) as peer:
+        peer.push(activity_policy(device_windows=WINDOW))
+        peer.push(setting)
+        with process(config, log=log) as child:
+            more_counted(peer, 500)
+            child.kill()
+            child.wait()
+        broker.kill()
+        with process(config, log=log) as child:
+            wait_until(lambda: motion(config, "buffered") > 200)
+            assert motion(config, "noise") == setting.version
+            broker.start()
+            more_counted(peer, 1000)
+            wait_until(lambda: len(set(released)) > 3)
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(5) == 0
+        sampled, buffered, dropped = balanced_at_the_end(peer)
+    assert (buffered, dropped) == (0, 0)
+    assert sampled == peer.total()
+    assert {batch.bits for batch in peer.batches} == {2}
+    assert {batch.noise for batch in peer.batches} == {setting.version}
+
+    truth, seen = truth_of(config), Counter[tuple[int, int]]()
+    for tick, state in sorted(peer.counted["motion"].items()):
+        seen[truth.state(tick), state] += 1
+    assert isinstance(setting.noise, Emission)
+    for state, row in enumerate(setting.noise.emission):
+        shown = sum(seen[state, z] for z in range(4))
+        assert shown > 100
+        for z, probability in enumerate(row):
+            band = 6 * math.sqrt(shown * probability * (1 - probability))
+            assert abs(seen[state, z] - shown * probability) < band
+    assert set(seen) <= {(x, z) for x in range(4) for z in range(4)}
+
+    releases = [decode(Release, payload) for payload in set(released)]
+    assert len({one.first for one in releases}) == len(releases)
+    for one in releases:
+        assert (one.states, one.tilt, one.adversary) == (STATES, 100_000_000, "prior")
+        if one.ticks == 100:
+            counts = Counter(truth.states(one.first, 100))
+            assert all(abs(said - counts[state]) < 20 * 40 for state, said in enumerate(one.counts))  # e^-40
+
+    said = [line for line in heard if not line.startswith((b"hush/1/test/policy", b"hush/1/test/release"))]
+    assert len(said) > 20
+    assert [line for line in said if MARK in line] == []
+    device = tmp_path / "state"
+    for path, content in [*everything_in(device), (log, log.read_bytes())]:
+        if path != device / "settings" / "policy.json":
+            assert not raw_in(content), path
+
+
+HEADINGS = ",".join(f'"{name}"' for name in STATES).encode()
+
+
+def raw_in(content: bytes) -> bool:
+    """Whether a state's name stands there, but as a heading of a release that waits to be sent."""
+    return MARK in content.replace(HEADINGS, b"")
+
+
+def test_the_search_would_find_a_name() -> None:
+    """Headings are told from a name by itself."""
+    assert not raw_in(b'"states":[' + HEADINGS + b"]")
+    assert raw_in(b'"states":[' + HEADINGS + b'] "walking-4711"')
+
+
+def test_labels_of_many_states_appear_nowhere(broker: BrokerProcess, tmp_path: Path) -> None:
+    """A stream of four states told by labels: refused ones, near misses, and the names of the states themselves, which
+    stand only where ops wrote them, in the policy.
+    """
+    log = io.StringIO()
+    config = write_config(tmp_path, broker.port, source='kind = "offer"', sections="[metrics]\nport = 0")
+    device = tmp_path / "state"
+    with eavesdropper(broker) as heard, Peer(broker) as peer:
+        peer.push(activity_policy())
+        peer.push(activity_noise())
+        with running(config, log=log) as agent:
+            wait_until(lambda: peer.status is not None and peer.status.online)
+
+            def feed(target: int) -> bool:
+                for value in (*STATES, TEXT, *(name.upper() for name in STATES), NUMBER, True, int(NUMBER)):
+                    agent.offer(value)
+                agent.offer(STATES[peer.total() % 4])
+                return peer.total() > target
+
+            wait_until(lambda: feed(200))
+
+            def refused() -> bool:
+                agent.offer(TEXT)
+                return "values refused" in log.getvalue()
+
+            wait_until(refused)
+            broker.kill()
+            for _ in range(50):
+                feed(0)
+            broker.start()
+            enough = peer.total() + 50
+            wait_until(lambda: feed(enough))
+            said = get(agent.metrics_port, "/metrics")[1] + json.dumps(read_report(device)) + repr(agent)
+        wait_until(lambda: peer.status is not None and not peer.status.online and peer.balanced())
+    spoken = [line for line in heard if not line.startswith(b"hush/1/test/policy")]
+    assert any(MARK in line for line in heard)
+    files = [(path, content) for path, content in everything_in(device) if path.name != "policy.json"]
+    for where, content in [("log", log.getvalue().encode()), ("said", said.encode()), *files]:
+        assert [*traces(content), *([MARK] if MARK.lower() in content.lower() else [])] == [], where
+    assert [line for line in spoken if traces(line) or MARK in line] == []
