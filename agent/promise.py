@@ -1,7 +1,7 @@
 """The loss of what the device makes from every tick, recomputed here under the Θ it is asked to honour.
 
-Two states: the loss itself, for an endless constant tilt (docs/theory.md, 2.1 and 2.2). More: the loss that a
-certificate proves (docs/theory-k.md); the device verifies a certificate and takes nobody's word for it.
+Two states: the loss itself, for an endless constant tilt (docs/theory.md, Theorems 2 and 4). More: the loss that a
+certificate proves (docs/theory-k.md, Theorem 8); the device verifies a certificate and takes nobody's word for it.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[
 def _check_windows(name: str, policy: StreamPolicy, theta: BinaryTheta | IntervalTheta) -> None:
     """Rejected unless the windows that the device releases are within ε for whoever reads them.
 
-    They cost every tick the same, so the endless constant tilt prices them (docs/theory.md, 2.4). Operators read the
-    stream as well: its noise is added when a noise setting is checked.
+    They cost every tick the same, so the endless constant tilt prices them (docs/theory.md, Theorem 2). Operators read
+    the stream as well: its noise is added when a noise setting is checked.
     """
     found = windows_loss(theta, tilt(policy), policy.adversary)
     for audience, epsilon in (("public", policy.epsilon.public), ("operator", policy.epsilon.operator)):

@@ -1,6 +1,6 @@
 """The public account: what an entry costs, what the whole history costs, and what the next window may spend.
 
-Theorem (docs/theory.md, amplification). A window is counted from sanitized states. If all that is published
+Theorem (docs/theory.md, Theorem 8). A window is counted from sanitized states. If all that is published
 about one sanitized state has tilt w, then what is published about the true state has tilt
 
     amplified(ρ, w) = max over directions of log( ((1−ρ0)·e^w + ρ0) / (ρ1·e^w + 1−ρ1) ).
@@ -165,7 +165,7 @@ def price_public(debits: Iterable[Debit], theta: Box, stream: StreamPolicy, devi
 def tilt_of_devices(stream: StreamPolicy) -> int:
     """What device-made windows cost at every tick, in both accounts: 1/scale each for two states, in nano-nats.
 
-    A device draws them from true states, so nothing is amplified, and the tilts simply add (docs/theory.md).
+    A device draws them from true states, so nothing is amplified, and the tilts simply add (docs/theory.md, section 2).
     """
     changes = 1 if len(stream.states) == 2 else 2
     return math.ceil(sum(changes / window.scale for window in stream.device_windows.values()) * NANO)

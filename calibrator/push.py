@@ -5,7 +5,7 @@ A setting is stored before it is published, so that a version is never given to 
 Theorem (no bad moment). Let T0 and T1 be the largest tilts towards 0 and towards 1 of all settings ever issued for a
 stream. If loss(Θ; T0, T1) ≤ ε, then whatever mixture of these settings a device uses, tick by tick, in whatever
 order and however long it lags behind, the loss at every tick is at most ε for every chain in Θ.
-Proof. The loss of a timeline rises with every τ0(t) and every τ1(t) (docs/theory.md, the recursion: each step is
+Proof. The loss of a timeline rises with every τ0(t) and every τ1(t) (docs/theory.md, Theorem 1: each step is
 increasing in m; for q+r > 1 after relabelling). Every tick has τ0(t) ≤ T0 and τ1(t) ≤ T1, so the timeline costs no
 more than the constant one (T0, T1), and that costs loss(Θ; T0, T1).
 For q+r ≤ 1 the two directions do not meet, so settings that keep ε each keep it together; beyond it they need

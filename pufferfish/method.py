@@ -3,7 +3,7 @@
 Releases over tumbling windows, with all that is drawn from the same ticks, are one query that a tick changes by at
 most its tilt τ. Each method gives a τ that keeps ε for every chain of Θ. For two states, Θ a box:
 
-- `tilted-quilt`: τ = min(log M0, log M1), the recursion of docs/theory.md, section 2. Exact for two states, so no
+- `tilted-quilt`: τ = min(log M0, log M1), the closed form of docs/theory.md, Theorem 3. Exact for two states, so no
   other method allows more, and for either adversary.
 - `mqm-exact`: τ = 1/scale of SWC's Algorithm 3 at the corner (q−, r−), for the prior adversary.
 - `mqm-approx`: τ = 1/scale of SWC's Algorithm 4 for the least π and the least gap in Θ, for the prior adversary.

@@ -1,25 +1,10 @@
 """The timeline of a stationary stream of k states: a tilt for every tick, and what it lets the prior adversary infer.
 
 Let τ_t be the tilt of tick t, and let R_t(x,y) bound log E[ℓ | X_t=x] / E[ℓ | X_t=y], where ℓ is the transcript's
-likelihood as a function of the states after t.
-
-**Theorem (timelines).** Let R = 0 after the last tilt, and let a transport plan (`pairs`) prove R_t from
-D = τ_{t+1} + R_{t+1}. Let L be the same for the ticks before t, with the time reversal of the chain. Then no
-mechanism with these tilts, adaptive or not, has a loss at tick t above `τ_t + max_{x,y} [L_t(x,y) + R_t(x,y)]`.
-
-*Proof.* Let ℓ be a function of the states from t+1 on and g(u) = E[ℓ | X_{t+1}=u]. Replacing u by v at t+1 alone
-changes ℓ by at most e^τ; then, the value at t+1 held at v, drawing the later states as after v instead of u changes the
-mean by at most e^{R_{t+1}(u,v)}. So g(u) ≤ e^{D(u,v)}·g(v), and the plan proves P(x,·)·g ≤ e^{R_t(x,y)}·P(y,·)·g. At
-tick t itself, past and future are independent given X_t: change the value x_t inside ℓ (τ_t), then the law of the
-future for every past (R_t), then the law of the past (L_t). That a tilt may depend on earlier outputs changes nothing:
-all of this holds for the likelihood of each transcript. ∎
-
-**Lemma (long stretches).** If R* is certified for an endless constant tilt (`side`), so is R* + c for every c ≥ 0.
-So if R ≤ R* + c at some tick of a stretch, the same holds for the rest of it.
-
-*Proof.* Raising D by c multiplies what a plan pays by e^c, hence its bound by at most e^c: one step from R* + c
-proves no more than R* + c. A pair proved by a quilt h instants away does not look at R, but needs the h − 1 instants
-skipped to lie inside the stretch. ∎
+likelihood as a function of the states after t. R is 0 after the last tilt, and one step from D = τ_{t+1} + R_{t+1}
+proves R_t (`pairs`); L is the same for the ticks before t. The loss at tick t is at most
+τ_t + max_{x,y} [L_t(x,y) + R_t(x,y)], and in a stretch of constant tilt R stays within R* + c once it is, R* being
+certified for an endless one (docs/theory-k.md, Theorem 7).
 
 So a stretch is followed tick by tick only until it is within `SETTLED` of its limit. Gaps are stretches without tilt,
 whose limit is 0. Beyond the first entry and the last the loss only falls: a step never proves more than max D. Nor
