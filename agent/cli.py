@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import resource
 import signal
 import sys
 import threading
@@ -78,6 +79,8 @@ def _run(args: argparse.Namespace) -> int:
     from agent.daemon import Agent  # noqa: PLC0415  # as above
     from broker.log import logger  # noqa: PLC0415  # as above
 
+    # What is in memory when the process crashes is raw: it must not become a file.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     stopped = threading.Event()
     agent: Agent | None = None
 

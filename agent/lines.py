@@ -212,7 +212,7 @@ class ReplayedFile:
 
 
 def _in_words(error: Exception) -> str:
-    """The system's own words, which hold no data; otherwise the kind of error only."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
+    """The system's words for its number, which hold no data; otherwise the kind of error only."""
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
     return type(error).__name__

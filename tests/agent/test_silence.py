@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import tty
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,12 +25,13 @@ from agent.read import Reader, Unreadable
 from agent.serve import read_report
 from broker.connection import Connection
 from broker.log import logger
-from broker.messages import Labels
+from broker.messages import DeviceWindow, Labels
 from broker.process import BrokerProcess
 from tests.agent.clocks import Hands
-from tests.agent.peer import DEVICE, Peer, noise, policy, stream_policy, wait_until, write_config
+from tests.agent.peer import DEVICE, Peer, noise, policy, sign, stream_policy, wait_until, write_config
 from tests.agent.running import process, running
 from tests.agent.test_cli import get
+from tests.broker.plain import Plain
 
 NUMBER = 8675309.125
 TEXT = "jenny-8675309"
@@ -151,7 +156,7 @@ def test_what_is_read_from_a_pipe_appears_in_no_line_of_the_log(
             child.stdin.write("\n".join([*LINES, ""]).encode())
             child.stdin.close()
             wait_until(lambda: "values refused" in (tmp_path / "log").read_text())
-            wait_until(lambda: "source ended" in (tmp_path / "log").read_text())
+            wait_until(lambda: "standard input has ended" in (tmp_path / "log").read_text())
             child.terminate()
             assert child.wait(5) == 0
         finally:
@@ -162,28 +167,149 @@ def test_what_is_read_from_a_pipe_appears_in_no_line_of_the_log(
     assert [content for content in heard if traces(content)] == []
 
 
-def test_an_exception_in_a_stage_names_no_value(tmp_path: Path) -> None:
-    """Were a stage to fail with the value in its message, the process's last words would still be silent about it."""
-    config = write_config(tmp_path, source='kind = "offer"')
+def pump(kind: str, tmp_path: Path, gateway: BrokerProcess | None) -> tuple[str, Callable[[bytes], object]]:
+    """The section of a source, and how to say a line to it."""
+    match kind:
+        case "file":
+            (tmp_path / "outside").mkdir()
+            values = tmp_path / "outside" / "values"
+
+            def append(line: bytes) -> None:
+                with values.open("ab") as file:
+                    file.write(line + b"\n")
+
+            return f'kind = "file"\nfile = "{values}"', append
+        case "serial":
+            ours, theirs = pty.openpty()
+            tty.setraw(theirs)
+            name = os.ttyname(theirs)
+            return f'kind = "serial"\nport = "{name}"', lambda line: os.write(ours, line + b"\n")
+        case _:
+            assert gateway is not None
+            password = tmp_path / "gateway-password"
+            password.touch(mode=0o600)
+            password.write_text("home-secret")
+            plain = Plain(gateway.endpoint("home"))
+            plain.__enter__()
+            source = (
+                f'kind = "mqtt"\nurl = "{gateway.endpoint("home").url}"\ntopic = "home/#"\nusername = "home"'
+            )
+            return f'{source}\npassword_file = "{password}"', lambda line: plain.publish("home/x", line)
+
+
+@pytest.mark.parametrize("kind", ["file", "serial", "mqtt"])
+def test_what_comes_from_a_file_a_port_or_a_topic_appears_nowhere(
+    nats: BrokerProcess, gateway: BrokerProcess, tmp_path: Path, kind: str
+) -> None:
+    """Good and bad lines, at debug level; searched while it runs (the outbox's log too) and after it was killed."""
+    source, say = pump(kind, tmp_path, gateway)
+    source += '\nform = "json"\njson_path = "x"'
+    config = write_config(
+        tmp_path / "device",
+        nats.port,
+        source=source,
+        sections='[log]\nlevel = "debug"\n[metrics]\nport = 0',
+    )
+    log, folder = tmp_path / "device" / "log", tmp_path / "device"
+    with eavesdropper(nats) as heard, Peer(nats) as peer:
+        peer.push(policy())
+        peer.push(noise())
+        with process(config, log=log) as child:
+            wait_until(lambda: peer.status is not None and peer.status.policy == 1 and peer.status.online)
+
+            def refused() -> bool:
+                for line in LINES:
+                    say(line.encode()[:4000])
+                report = read_report(folder / "state")
+                return (
+                    bool(report and report["streams"]["motion"]["values_refused"] > 5) and peer.total() > 50
+                )
+
+            wait_until(refused)
+            assert (folder / "state" / "outbox.db-wal").stat().st_size > 0
+            said = json.dumps(read_report(folder / "state")).encode()
+            for path, content in everything_in(folder):
+                assert traces(content) == [], path
+            child.kill()
+    assert b"values refused" in log.read_bytes()
+    for content in (said, *heard):
+        assert traces(content) == []
+    for path, content in everything_in(folder):
+        assert traces(content) == [], path
+
+
+STAGES = [
+    ("agent.tick", "Ticker.elapsed"),
+    ("agent.lines", "ReplayedFile.take"),
+    ("agent.read", "Reader.read"),
+    ("agent.discretise", "BinsDiscretiser.states"),
+    ("agent.perturb", "Mechanism.batches"),
+    ("agent.windows", "WindowCounter.add"),
+    ("agent.stream", "Stream.beat"),
+    ("agent.stream", "Stream.newly_refused"),
+    ("agent.outbox", "Outbox.commit"),
+    ("agent.publish", "Publisher.pump"),
+    ("broker.systemd", "Systemd.feed"),
+]
+
+
+@pytest.mark.parametrize(("module", "path"), STAGES, ids=[path for _, path in STAGES])
+def test_a_stage_that_fails_names_no_value(tmp_path: Path, module: str, path: str) -> None:
+    """Were it to fail with the value in its message, arguments and locals, the last words would still be silent."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "values").write_text(f"{NUMBER}\n" * 10_000)
+    source = f'kind = "file"\nfile = "{tmp_path}/outside/values"\nreplay = true'
+    config = write_config(tmp_path / "device", source=source, sections='[log]\nlevel = "debug"')
+    settings = tmp_path / "device" / "state" / "settings"
+    settings.mkdir(parents=True)
+    windows = {"hour": DeviceWindow(ticks=100, scale=20.0)}
+    (settings / "policy.json").write_bytes(sign(policy(device_windows=windows)))
+    (settings / "noise-motion.json").write_bytes(sign(noise(epsilon=1.2)))
+    owner, name = path.split(".")
     code = f"""
-import agent.stream
-from agent.tick import Ticker
-real = Ticker.elapsed
-def elapsed(self):
-    raise ValueError("cannot handle {TEXT} {NUMBER}")
-Ticker.elapsed = elapsed
-from agent.settings import Settings
-from tests.agent.peer import policy
-def load(self, periods):
-    self.policy = policy()
-    return []
-Settings.load = load
+from {module} import {owner}
+def failing(self, *arguments, **named):
+    value, text = {NUMBER}, "{TEXT}"
+    raise RuntimeError("cannot handle", text, value, arguments, named)
+{owner}.{name} = failing
 """
-    with process(config, code=code, log=tmp_path / "log") as child:
+    log = tmp_path / "device" / "log"
+    with process(config, code=code, log=log) as child:
         assert child.wait(20) == 1
-    log = (tmp_path / "log").read_bytes()
-    assert b"ValueError" in log
-    assert traces(log) == []
+    assert b"agent failed" in log.read_bytes()
+    assert b"RuntimeError" in log.read_bytes()
+    for file, content in everything_in(tmp_path / "device"):
+        assert traces(content) == [], file
+
+
+def test_a_thread_of_a_source_that_fails_names_no_value(nats: BrokerProcess, tmp_path: Path) -> None:
+    """Its own thread, the connection's callbacks and objects being destroyed have no last words of their own either."""
+    (tmp_path / "outside").mkdir()
+    values = tmp_path / "outside" / "values"
+    source = f'kind = "file"\nfile = "{values}"'
+    config = write_config(tmp_path / "device", nats.port, source=source, sections='[log]\nlevel = "debug"')
+    code = f"""
+from agent.lines import LineSource
+from agent.daemon import Agent
+class Dying:
+    def __del__(self): raise RuntimeError("{TEXT}", {NUMBER})
+def offer(self, line):
+    Dying()
+    raise OSError(5, "{TEXT}", "{NUMBER}")
+LineSource._offer = offer
+"""
+    log = tmp_path / "device" / "log"
+    with Peer(nats) as peer:
+        peer.push(policy())
+        peer.push(noise())
+        with process(config, code=code, log=log) as child:
+            wait_until(lambda: peer.status is not None and peer.status.policy == 1 and peer.status.online)
+            values.write_text(f"{NUMBER}\n")
+            wait_until(lambda: b"input/output error" in log.read_bytes())
+            wait_until(lambda: b"agent failed" in log.read_bytes())
+            limits = Path(f"/proc/{child.pid}/limits").read_text()
+            assert re.search(r"Max core file size +0 ", limits)
+    assert traces(log.read_bytes()) == []
 
 
 def test_refusing_parts_raise_nothing_that_holds_the_value() -> None:
