@@ -19,28 +19,23 @@ waited in the file is lost and counted as dropped.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+from agent.books import LOST_RUNS, OVERHEAD, Books, Draft
 from agent.mark import RESERVE_MS, Mark, StreamMark
 from agent.runs import Runs
 from agent.windows import MadeRelease
 from broker.messages import Counted
 from broker.problem import Problem
 
-OVERHEAD = 64
-"""Bytes that the file needs beside a batch's own."""
-
 AT_ONCE = 4096
 """How many batches one commit forgets, or drops, at most: time and memory of a beat stay bounded."""
 
 PATIENCE_S = 1.0
 """How long to wait for somebody else who holds the file, a backup perhaps."""
-
-LOST_RUNS = 256
-"""How many runs of lost ticks are remembered per stream; older ones stay dropped for good."""
 
 RELEASES = 200
 """How many releases of one window wait at most."""
@@ -88,52 +83,6 @@ class Waiting:
     payload: bytes
 
 
-@dataclass(slots=True)
-class Books:
-    """One stream's account, in ticks."""
-
-    period_ms: int
-    watermark: int = -1
-    sampled: int = 0
-    dropped: int = 0
-    waiting: Runs = field(default_factory=Runs)
-    lost: Runs = field(default_factory=Runs)
-
-    @property
-    def buffered(self) -> int:
-        return self.waiting.ticks
-
-
-class Draft:
-    """What one transaction changes: applied to the books only once it is committed."""
-
-    def __init__(self, books: Mapping[str, Books]) -> None:
-        self._books = books
-        self.touched: dict[str, Books] = {}
-        self._waiting: list[tuple[Callable[[Runs, int, int], object], str, int, int]] = []
-        self.bytes = 0
-
-    def book(self, stream: str, period_ms: int = 0) -> Books:
-        """The account of a stream as it will be; its `waiting` is still as it was."""
-        if stream not in self.touched:
-            old = self._books.get(stream) or Books(period_ms)
-            self.touched[stream] = replace(old, lost=Runs(old.lost))
-        return self.touched[stream]
-
-    def arrive(self, batch: Made) -> None:
-        self._waiting.append((Runs.add, batch.stream, batch.first, batch.last))
-        self.bytes += len(batch.payload) + OVERHEAD
-
-    def leave(self, stream: str, first: int, last: int, size: int) -> None:
-        self._waiting.append((Runs.remove, stream, first, last))
-        self.bytes -= size + OVERHEAD
-
-    def apply(self, books: dict[str, Books]) -> None:
-        books.update(self.touched)
-        for change, stream, first, last in self._waiting:
-            change(books[stream].waiting, first, last)
-
-
 class Outbox:
     """The outbox of one device. Used from one thread."""
 
@@ -168,8 +117,11 @@ class Outbox:
             name: Books(period_ms, watermark, sampled, dropped)
             for name, period_ms, watermark, sampled, dropped in self._db.execute("SELECT * FROM stream")
         }
-        for stream, first, last in self._db.execute("SELECT stream, first, last FROM batch"):
-            self.books[stream].waiting.add(first, last)
+        for stream, ticks in self._db.execute(
+            "SELECT stream, sum(last - first + 1) FROM batch GROUP BY stream"
+        ):
+            self.books[stream].buffered = ticks
+            self.books[stream].waiting = Runs(self._newest(stream))
         for stream, first, last in self._db.execute("SELECT stream, first, last FROM lost"):
             self.books[stream].lost.add(first, last)
         self.released: dict[tuple[str, str], tuple[int, int]] = {}
@@ -198,7 +150,7 @@ class Outbox:
             book = draft.book(name, mark.period_ms)
             for first, last in mark.waiting:
                 book.lost.add(first, last)
-            for first, last in book.waiting:
+            for first, last in self._db.execute("SELECT first, last FROM batch WHERE stream = ?", (name,)):
                 book.lost.remove(first, last)
             book.watermark, book.sampled = mark.reserved, mark.sampled
             book.dropped = mark.dropped + max(0, mark.buffered - book.buffered)
@@ -206,6 +158,21 @@ class Outbox:
             with self._transaction():
                 self._save(draft)
             draft.apply(self.books)
+
+    def _newest(self, stream: str) -> list[tuple[int, int]]:
+        """The newest runs of a stream's waiting ticks."""
+        runs: list[tuple[int, int]] = []
+        rows = self._db.execute(
+            "SELECT first, last FROM batch WHERE stream = ? ORDER BY last DESC", (stream,)
+        )
+        for first, last in rows:
+            if runs and runs[-1][0] == last + 1:
+                runs[-1] = (first, runs[-1][1])
+            elif len(runs) == LOST_RUNS:
+                break
+            else:
+                runs.append((first, last))
+        return runs
 
     def recover(self) -> None:
         """Set the corrupt file aside and begin a new one from the mark."""
@@ -296,7 +263,7 @@ class Outbox:
             "INSERT INTO batch (stream, first, last, made_ms, payload) VALUES (?, ?, ?, ?, ?)",
             (batch.stream, batch.first, batch.last, now_ms, batch.payload),
         )
-        draft.arrive(batch)
+        draft.arrive(batch.stream, batch.first, batch.last, len(batch.payload))
         book.watermark = batch.last
         book.sampled += batch.last - batch.first + 1
 
@@ -310,8 +277,6 @@ class Outbox:
             found.remove(*hole)
         limit = AT_ONCE
         for begin, end in found:
-            if not self.books[stream].waiting.overlaps(begin, end):
-                continue
             rows = self._db.execute(
                 "SELECT id, first, last, length(payload) FROM batch"
                 " WHERE stream = ? AND last BETWEEN ? AND ? AND first >= ? LIMIT ?",
@@ -352,7 +317,7 @@ class Outbox:
                 "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?, ?)",
                 (name, book.period_ms, book.watermark, book.sampled, book.dropped),
             )
-            book.lost = Runs(book.lost.newest(LOST_RUNS))
+            book.lost.keep_newest(LOST_RUNS)
             old, new = set(self.books[name].lost if name in self.books else ()), set(book.lost)
             self._db.executemany(
                 "DELETE FROM lost WHERE stream = ? AND first = ?", [(name, run[0]) for run in old - new]
@@ -396,7 +361,7 @@ class Outbox:
                 sampled=book.sampled,
                 dropped=book.dropped,
                 buffered=book.buffered,
-                waiting=tuple(book.waiting.newest(LOST_RUNS)),
+                waiting=tuple(book.waiting),
             )
             for name, book in self.books.items()
         }

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 
 class Runs:
-    """A set of ticks, kept as few runs as possible, in 16 bytes each: a full outbox may have half a million."""
+    """A set of ticks, kept as few runs as possible."""
 
     def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
-        self._firsts = array("q")
-        self._lasts = array("q")
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
         self.ticks = 0
         for first, last in runs:
             self.add(first, last)
@@ -49,13 +48,14 @@ class Runs:
         """Whether any of the ticks first … last is in the set."""
         return bisect_left(self._lasts, first) < bisect_right(self._firsts, last)
 
-    def newest(self, runs: int) -> list[tuple[int, int]]:
-        """The last so many runs."""
-        return list(zip(self._firsts[-runs:], self._lasts[-runs:], strict=True))
+    def keep_newest(self, runs: int) -> None:
+        """Let go of all but the last so many runs."""
+        if len(self) > runs:
+            self._replace(0, len(self) - runs, [])
 
     def _replace(self, low: int, high: int, runs: list[tuple[int, int]]) -> None:
         gone = zip(self._firsts[low:high], self._lasts[low:high], strict=True)
         self.ticks -= sum(last - first + 1 for first, last in gone)
         self.ticks += sum(last - first + 1 for first, last in runs)
-        self._firsts[low:high] = array("q", [first for first, _ in runs])
-        self._lasts[low:high] = array("q", [last for _, last in runs])
+        self._firsts[low:high] = [first for first, _ in runs]
+        self._lasts[low:high] = [last for _, last in runs]

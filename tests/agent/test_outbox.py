@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.outbox import OVERHEAD, DiskFullError, Made, Outbox
+from agent.books import OVERHEAD
+from agent.outbox import DiskFullError, Made, Outbox
 from broker.messages import Counted
 from broker.problem import Problem
 
@@ -193,6 +194,23 @@ def test_the_books_always_balance(
         if batches:
             _, sampled, buffered, dropped = books(outbox)
             assert sampled == sum(map(len, batches)) == len(counted) + buffered + dropped
+    outbox.close()
+
+
+def test_a_restart_remembers_the_newest_runs_that_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches that follow each other are one run; of runs beyond the bound the oldest are let go, not their count."""
+    monkeypatch.setattr("agent.outbox.LOST_RUNS", 3)
+    monkeypatch.setattr("agent.books.LOST_RUNS", 3)
+    outbox = opened(tmp_path)
+    commit(outbox, *(made(first, first + 1) for first in (0, 10, 12, 14, 20, 30, 32)))
+    expected = [(10, 15), (20, 21), (30, 33)]
+    for _ in range(2):
+        assert list(outbox.books["motion"].waiting) == expected
+        assert books(outbox) == (33, 14, 14, 0)
+        outbox.close()
+        outbox = opened(tmp_path)
     outbox.close()
 
 

@@ -29,4 +29,7 @@ def test_runs_are_a_set_in_fewest_pieces(
     assert runs.ticks == len(model)
     assert all(before[1] + 1 < after[0] for before, after in pairwise(runs))
     assert runs.overlaps(*probe) == bool(model & set(range(probe[0], probe[1] + 1)))
-    assert runs.newest(3) == list(runs)[-3:]
+    newest = list(runs)[-3:]
+    runs.keep_newest(3)
+    assert list(runs) == newest
+    assert runs.ticks == sum(last - first + 1 for first, last in newest)
