@@ -15,8 +15,9 @@ from evaluation.progress import watching
 from evaluation.section import SECTIONS
 from hushmq.arguments import add_json
 
-NOTES = """Writes DIR/SECTION.md with its tables as CSV and its figures as PNG, and all of it in SECTION.json. The same
-seed gives the same numbers. Simulated noise is seeded here; the agent's and the calibrator's never is.
+NOTES = """Writes DIR/SECTION.md with its tables as CSV and its figures as PNG, and all of it in SECTION.json. Each says
+from which seed, with which versions and in what time it was made (a CSV file in its first line, after #). The
+same seed gives the same numbers. Simulated noise is seeded here; the agent's and the calibrator's never is.
 A section whose recordings or packages are missing is skipped and says so; the exit code is still 0.
 
 sections:

@@ -201,7 +201,7 @@ def _reaches(
             ends = [listed[0], listed[-1]]
             label = f"forward–backward, ε = {epsilon:g}"
             curves.append(Curve(label, ends, gained[-1:] * 2, reference=True))
-        y = "percentage points above the commoner state"
+        y = "points better than saying the commoner state"
         panels.append(Panel(subject, "distance it looks, beats", y, curves, logarithmic="x"))
     yield Table(
         "reaches",
