@@ -11,6 +11,7 @@ from broker.problem import Problem
 from broker.shape import MORE, TWO, Message, Probability
 from pufferfish import contraction
 from pufferfish.binary import Noise as BinaryNoise
+from pufferfish.intervals import Rows
 
 
 class Flips(Message):
@@ -79,9 +80,7 @@ class Emission(Message):
 
     @property
     def words(self) -> str:
-        kept = [row[state] for state, row in enumerate(self.emission)]
-        low, high = min(kept), max(kept)
-        return f"kept {low:.4f}" if low == high else f"kept {low:.4f} to {high:.4f}"
+        return kept(self.emission)
 
     @model_validator(mode="after")
     def _informative(self) -> Self:
@@ -93,6 +92,13 @@ class Emission(Message):
         if all(row == self.emission[0] for row in self.emission):
             raise ValueError("the rows of emission must differ")
         return self
+
+
+def kept(emission: Rows) -> str:
+    """How often a state is sent as it is, in words."""
+    truths = [row[state] for state, row in enumerate(emission)]
+    low, high = min(truths), max(truths)
+    return f"kept {low:.4f}" if low == high else f"kept {low:.4f}–{high:.4f}"
 
 
 def _shape(value: Any) -> str:

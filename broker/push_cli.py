@@ -15,17 +15,20 @@ from pydantic import ValidationError
 
 from broker.client_options import add_broker, endpoint
 from broker.forecast import Forecast, forecast
-from broker.messages import LedgerState, Policy, StreamPolicy, encode
-from broker.noise import flips_of
+from broker.messages import LARGEST, LedgerState, Policy, StreamPolicy, encode
+from broker.noise import Flips, kept
 from broker.problem import Problem
 from broker.rollout import FINAL, Heard, Progress, Watcher, settled
 from broker.settings_file import first_error
 from broker.signature import PrivateKey
-from broker.theta import box_of
-from pufferfish.binary import Box
+from broker.theta import BinaryTheta, IntervalTheta, theta_of
+from pufferfish.binary import Box, Noise
+from pufferfish.intervals import Class
 
 BACK_S = 5.0
 """How long what was published may take to come back."""
+ROOM = 4096
+"""Bytes of a message besides Θ."""
 CLEAR_LINE = "\r\x1b[K"
 SUMMARY = "check, sign and publish a policy, and follow its roll-out"
 EXAMPLES = """A policy file is TOML or JSON with the fields of the policy message; `version` may be left out, then the
@@ -62,13 +65,18 @@ def run(args: argparse.Namespace) -> int:
     try:
         watcher.open()
         policy = _versioned(tree, args.policy, watcher.heard)
+        payload = encode(key.sign(policy))
+        if len(payload) > LARGEST:
+            raise Problem(
+                f"{args.policy}: {len(payload)} bytes as a message, and devices read at most {LARGEST}"
+            )
         plan = _plan(policy, watcher.heard)
         if not args.json:
             print("\n".join(_words(policy, watcher.heard, plan)))
         if args.dry_run or not (args.yes or _agreed()):
             _answer(args, policy, plan, watcher.heard, {}, published=False)
             return 0 if args.dry_run else 1
-        watcher.publish(policy, encode(key.sign(policy)), timeout=BACK_S)
+        watcher.publish(policy, payload, timeout=BACK_S)
         found = _follow(watcher, policy, timeout=args.timeout, quiet=args.json)
     finally:
         watcher.close()
@@ -116,6 +124,18 @@ def _versioned(tree: dict[str, Any], path: Path, heard: Heard) -> Policy:
                 f"{path}: streams.{name}.period_ms: {old.period_ms} is in use and never changes: "
                 "give the stream a new name"
             )
+        if old is not None and len(old.states) != len(stream.states):
+            raise Problem(
+                f"{path}: streams.{name}.states: {len(old.states)} are in use, and how many never changes: "
+                "give the stream a new name"
+            )
+        # The largest message about a stream: both accounts with Θ, the reversal written out.
+        told = 2 * len(theta_of(stream.theta.start.chains).model_dump_json())
+        if told > LARGEST - ROOM:
+            raise Problem(
+                f"{path}: streams.{name}.states: Θ of {len(stream.states)} states does not fit into messages of "
+                f"{LARGEST} bytes: bounds with fewer digits, or fewer states"
+            )
     return policy
 
 
@@ -131,17 +151,23 @@ def _plan(policy: Policy, heard: Heard) -> Plan:
         setting = heard.settings.get(name)
         before = None
         if old is not None and setting is not None:
-            before = forecast(old, box_of(setting.theta), devices=devices, noise=flips_of(setting.noise))
-        believed = (
-            box_of(setting.theta) if setting and old and old.theta.start == stream.theta.start else None
+            noise = setting.noise.noise if isinstance(setting.noise, Flips) else setting.noise.emission
+            before = forecast(old, setting.theta.chains, devices=devices, noise=noise)
+        same = setting is not None and old is not None and old.theta.start == stream.theta.start
+        theta = _hull(
+            setting.theta if setting is not None and same else stream.theta.start, stream.theta.floor
         )
-        plan[name] = before, forecast(stream, _theta(stream, believed), devices=devices)
+        plan[name] = before, forecast(stream, theta, devices=devices)
     return plan
 
 
-def _theta(stream: StreamPolicy, believed: Box | None) -> Box:
+def _hull(believed: BinaryTheta | IntervalTheta, floor: BinaryTheta | IntervalTheta) -> Box | Class:
     """Θ right after the change: what is believed if the start is the same, never narrower than the floor."""
-    return (believed or box_of(stream.theta.start)).hull(box_of(stream.theta.floor))
+    if isinstance(believed, BinaryTheta) and isinstance(floor, BinaryTheta):
+        return believed.chains.hull(floor.chains)
+    if isinstance(believed, IntervalTheta) and isinstance(floor, IntervalTheta):
+        return believed.chains.hull(floor.chains)
+    raise Problem("the setting in force is for another number of states than the policy in force")
 
 
 def _words(policy: Policy, heard: Heard, plan: Plan) -> list[str]:
@@ -154,11 +180,14 @@ def _words(policy: Policy, heard: Heard, plan: Plan) -> list[str]:
         changes = _changes(old, policy.streams[name])
         lines.append(f"  {name}: {'new' if old is None else ', '.join(changes) or 'unchanged'}")
         lines += [
+            f"    {'chains assumed':<28}{_chains(before):>18} → {_chains(after)}",
             f"    {'noise on the device':<28}{_noise(before):>18} → {_noise(after)}",
             f"    {'loss to operators':<28}{_loss(before, 'operator'):>18} → {after.operator:.4f}",
             f"    {'loss to the public':<28}{_loss(before, 'public'):>18} → {after.public:.4f}",
             f"    {'error of an hourly histogram':<28}{_error(before):>18} → ±{after.hourly_error:.4f}",
         ]
+        if policy.streams[name].adversary == "prior":
+            lines.append("    NOTE: both losses are to someone who knows no state at any other instant")
         ledger = heard.ledgers.get(name)
         if ledger is not None:
             for words, audience, was, will in _left(ledger, policy.streams[name]):
@@ -195,7 +224,13 @@ def _changes(old: StreamPolicy | None, new: StreamPolicy) -> list[str]:
     if old is None:
         return []
     was, will = old.model_dump(mode="json"), new.model_dump(mode="json")
-    return [f"{key}: {_short(was[key])} → {_short(will[key])}" for key in will if was[key] != will[key]]
+    # Matrices say little in a line: what becomes of Θ is told below.
+    matrices = ["theta"] if len(new.states) > 2 else []
+    return [
+        key if key in matrices else f"{key}: {_short(was[key])} → {_short(will[key])}"
+        for key in will
+        if was[key] != will[key]
+    ]
 
 
 def _short(value: object) -> str:
@@ -203,8 +238,25 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
+def _chains(one: Forecast | None) -> str:
+    if one is None:
+        return "none"
+    if isinstance(one.theta, Box):
+        box = one.theta
+        return f"q {box.q_low:.3g}–{box.q_high:.3g}, r {box.r_low:.3g}–{box.r_high:.3g}"
+    low, high, k = one.theta.forward.low, one.theta.forward.high, one.theta.k
+    stay = min(low[x][x] for x in range(k)), max(high[x][x] for x in range(k))
+    moves = [(x, u) for x in range(k) for u in range(k) if u != x]
+    move = min(low[x][u] for x, u in moves), max(high[x][u] for x, u in moves)
+    return f"stay {stay[0]:.3g}–{stay[1]:.3g}, move {move[0]:.3g}–{move[1]:.3g}"
+
+
 def _noise(one: Forecast | None) -> str:
-    return "none" if one is None else f"ρ {one.noise.rho0:.4f}, {one.noise.rho1:.4f}"
+    if one is None:
+        return "none"
+    if isinstance(one.noise, Noise):
+        return f"ρ {one.noise.rho0:.4f}, {one.noise.rho1:.4f}"
+    return kept(one.noise)
 
 
 def _loss(one: Forecast | None, audience: str) -> str:

@@ -22,6 +22,8 @@ from broker.topics import Address, Topics, level, parse
 SUMMARY = "print releases and status as they come"
 Kind = Literal["release", "status", "ledger", "noise", "policy"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+SHOWN = 8
+"""The most states of a release that a line for people names: beyond it the most frequent ones."""
 EXAMPLES = """A subscriber may read releases only: give --only release.
 
 examples:
@@ -117,13 +119,15 @@ def _where(address: Address) -> str:
 def _words(message: BaseModel) -> str:
     match message:
         case Release():
-            bins = ", ".join(
-                f"{state} {frequency:.4f} ± {error:.4f}"
-                for state, frequency, error in zip(
-                    message.states, message.frequencies, message.standard_errors, strict=True
-                )
+            found = list(zip(message.frequencies, message.states, message.standard_errors, strict=True))
+            if len(found) > SHOWN:
+                found = sorted(found, reverse=True)[:SHOWN]
+            bins = ", ".join(f"{state} {frequency:.4f} ± {error:.4f}" for frequency, state, error in found)
+            rest = len(message.states) - len(found)
+            more = f" and {rest} rarer" if rest else ""
+            return (
+                f"{message.first}…{message.last}: {bins}{more}; loss {message.loss:.4f} of {message.budget:g}"
             )
-            return f"{message.first}…{message.last}: {bins}; loss {message.loss:.4f} of {message.budget:g}"
         case Status():
             refused = [message.refused, *(one.refused for one in message.streams.values())]
             reasons = ", ".join(sorted({str(one.reason) for one in refused if one is not None}))

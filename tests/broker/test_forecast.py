@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from broker.forecast import forecast
+from broker.forecast import forecast, inverse
 from broker.messages import DeviceWindow, Window
 from broker.problem import Problem
 from calibrator.charge import NANO, spending
-from pufferfish.binary import Adversary, Box, optimal_noise
+from pufferfish.binary import Adversary, Box, Noise, optimal_noise
+from pufferfish.contraction import largest_tilt
+from pufferfish.emission import amplified, response, tilt_of
+from pufferfish.intervals import Class
+from tests.agent.activity import FLOOR, START, activity_policy, theta_of_four
 from tests.calibrator.site import NARROW, WIDE, stream_policy
 
 METHODS = {"short": Window(ticks=20, method="mqm-exact"), "long": Window(ticks=40, method="mqm-approx")}
@@ -77,3 +83,76 @@ def test_a_theta_beyond_a_method_is_told() -> None:
     policy = stream_policy(windows={"short": Window(ticks=20, method="mqm-exact")}, adversary="prior")
     with pytest.raises(Problem, match=r"windows\.short\.method: mqm-exact is not certified"):
         forecast(policy, Box(0.2, 0.6, 0.2, 0.6), devices=3)
+
+
+ACTIVITY = {"windows": WINDOWS, "period_ms": 500}
+
+
+@pytest.mark.parametrize("theta", [START.chains, FLOOR.chains])
+def test_many_states_spend_both_budgets_and_no_more(theta: Class) -> None:
+    """The noise is the randomized response of the largest tilt; what releases tell is amplified through it."""
+    policy = activity_policy(**ACTIVITY).streams["motion"]
+    found = forecast(policy, theta, devices=3)
+    tau = largest_tilt(theta, 4.0).tau
+    assert found.noise == response(4, tau)
+    assert not isinstance(found.noise, Noise)
+    assert tilt_of(found.noise) <= tau
+    assert 0.999 * 4.0 < found.operator <= 4.0
+    assert 0.999 * 2.0 < found.public <= 2.0
+    assert amplified(found.noise, found.tilt) <= largest_tilt(theta, 2.0).tau
+    assert all(share.scale == pytest.approx(2 / share.tilt) for share in found.shares)
+
+
+def test_windows_on_the_device_come_off_both_budgets_of_many_states() -> None:
+    """2/scale at every tick; where they leave nothing, or Θ forgets too slowly, one line says so."""
+    windows = {"hour": DeviceWindow(ticks=3600, scale=20.0)}
+    found, plain = (
+        forecast(activity_policy(**ACTIVITY, device_windows=each).streams["motion"], START.chains, devices=3)
+        for each in (windows, {})
+    )
+    assert not isinstance(found.noise, Noise)
+    assert not isinstance(plain.noise, Noise)
+    assert tilt_of(found.noise) == pytest.approx(tilt_of(plain.noise) - 0.1)
+    assert found.operator <= 4.0
+    assert found.public <= 2.0
+    assert found.shares[0].scale > plain.shares[0].scale
+    greedy = {"hour": DeviceWindow(ticks=3600, scale=4.0)}
+    with pytest.raises(Problem, match=r"epsilon\.public: the device's own windows leave nothing"):
+        forecast(
+            activity_policy(**ACTIVITY, device_windows=greedy).streams["motion"], START.chains, devices=3
+        )
+    stuck = theta_of_four((0.0, 1.0), (0.0, 1.0)).chains
+    with pytest.raises(Problem, match=r"epsilon\.operator: no tilt has a loss within 4"):
+        forecast(activity_policy(**ACTIVITY).streams["motion"], stuck, devices=3)
+
+
+def test_the_error_of_many_states_is_what_an_hour_shows() -> None:
+    """Simulated: estimates from noisy counts of noisy states scatter no more than foretold, and not much less."""
+    policy = activity_policy(**ACTIVITY).streams["motion"]
+    found = forecast(policy, FLOOR.chains, devices=1)
+    assert not isinstance(found.noise, Noise)
+    weights, rng, ticks = inverse(found.noise), random.Random(3), 7200
+    scale = min(share.scale for share in found.shares)
+    errors = []
+    for _ in range(60):
+        # Half of the time in state 0, as uncertain as it can be.
+        outputs = [0] * 4
+        for z in rng.choices(range(4), found.noise[0], k=ticks // 2):
+            outputs[z] += 1
+        for z in rng.choices(range(4), found.noise[1], k=ticks // 2):
+            outputs[z] += 1
+        counts = [n + scale * (rng.expovariate(1) - rng.expovariate(1)) for n in outputs]
+        errors.append(sum(a * n for a, n in zip(weights[0], counts, strict=True)) / ticks - 0.5)
+    spread = (sum(error * error for error in errors) / len(errors)) ** 0.5
+    assert 0.6 * found.hourly_error < spread < 1.3 * found.hourly_error
+
+
+def test_the_weights_undo_the_noise() -> None:
+    """For any matrix, also one that is no randomized response; one that tells nothing apart has none."""
+    skewed = ((0.6, 0.2, 0.2), (0.1, 0.5, 0.4), (0.3, 0.1, 0.6))
+    for x, weights in enumerate(inverse(skewed)):
+        for u, row in enumerate(skewed):
+            told = sum(p * a for p, a in zip(row, weights, strict=True))
+            assert told == pytest.approx(float(u == x), abs=1e-12)
+    with pytest.raises(Problem, match="cannot be told apart"):
+        inverse(((0.5, 0.25, 0.25), (0.5, 0.25, 0.25), (0.25, 0.25, 0.5)))

@@ -11,11 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from broker.messages import Account, LedgerState, Policy, Refusal, Status, StreamStatus, encode
+from broker.messages import (
+    Account,
+    LedgerState,
+    NoiseSetting,
+    Policy,
+    Refusal,
+    Status,
+    StreamStatus,
+    encode,
+)
 from broker.problem import Reason
 from broker.process import BrokerProcess
 from broker.signature import PrivateKey, verify
+from broker.theta import IntervalTheta
 from hushmq.__main__ import main
+from tests.agent.activity import emission
+from tests.agent.peer import CALIBRATOR
 from tests.calibrator.running import Client
 from tests.calibrator.site import OPS, STREAM, TOPICS, policy, signed, wait_until
 
@@ -141,6 +153,140 @@ def test_versions_and_changes_are_found_on_the_broker(
         slower = write(tmp_path, POLICY.replace("period_ms = 1000", "period_ms = 500"), "slower.toml")
         assert main(["push", slower, *options(broker, key), "--yes"]) == 2
         assert "streams.motion.period_ms" in capsys.readouterr().err
+
+
+ACTIVITY = """
+cohort = "test"
+[streams.activity]
+states = ["lying", "sitting", "walking"]
+period_ms = 1000
+adversary = "prior"
+discretiser = {kind = "bins", edges = [1.5, 4.0]}
+epsilon = {operator = 4.0, public = 2.0}
+windows = {hour = {ticks = 3600}}
+[streams.activity.theta.start]
+low = [[0.4, 0.1, 0.1], [0.1, 0.4, 0.1], [0.1, 0.1, 0.4]]
+high = [[0.7, 0.4, 0.4], [0.4, 0.7, 0.4], [0.4, 0.4, 0.7]]
+[streams.activity.theta.floor]
+low = [[0.5, 0.2, 0.2], [0.2, 0.5, 0.2], [0.2, 0.2, 0.5]]
+high = [[0.6, 0.3, 0.3], [0.3, 0.6, 0.3], [0.3, 0.3, 0.6]]
+"""
+
+
+def test_many_states_before_and_after(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is assumed, the noise, both losses and the error of an hour, before and after, and against whom."""
+    path = write(tmp_path, ACTIVITY)
+    with Client(nats, "ops", TOPICS.policy) as ops, Client(nats, "calibrator") as calibrator:
+        assert main(["push", path, *options(nats, key), "--yes", "--timeout", "0"]) == 0
+        told = capsys.readouterr().out
+        assert "none → stay 0.4–0.7, move 0.1–0.4" in told
+        assert "none → kept 0." in told
+        assert "NOTE: both losses are to someone who knows no state at any other instant" in told
+        wait_until(lambda: ops.heard[TOPICS.policy])
+        believed = IntervalTheta.model_validate(
+            {
+                "low": ((0.45, 0.15, 0.15), (0.15, 0.45, 0.15), (0.15, 0.15, 0.45)),
+                "high": ((0.65, 0.35, 0.35), (0.35, 0.65, 0.35), (0.35, 0.35, 0.65)),
+            }
+        )
+        setting = NoiseSetting(
+            version=1,
+            policy=1,
+            cohort="test",
+            stream="activity",
+            theta=believed,
+            noise=emission(believed, 4.0),
+        )
+        calibrator.say(TOPICS.noise("activity"), encode(CALIBRATOR.sign(setting)), retain=True)
+        tighter = write(tmp_path, ACTIVITY.replace("operator = 4.0", "operator = 2.0"), "tighter.toml")
+        assert main(["push", tighter, *options(nats, key), "--dry-run"]) == 0
+        told = capsys.readouterr().out
+        assert "policy 1 → 2" in told
+        assert "stay 0.45–0.65, move 0.15–0.35 → stay 0.45–0.65" in told
+        words = {
+            line[4:32].strip(): [float(number) for number in re.findall(r"\d+\.\d{4}", line)]
+            for line in told.splitlines()
+            if " → " in line and line.startswith("    ")
+        }
+        assert words["noise on the device"][0] > words["noise on the device"][1]
+        assert words["loss to operators"][0] > 3.99
+        assert 1.99 < words["loss to operators"][1] <= 2.0
+        assert words["error of an hourly histogram"][0] < words["error of an hourly histogram"][1]
+        assert main(["push", tighter, *options(nats, key), "--dry-run", "--json"]) == 0
+        after = json.loads(capsys.readouterr().out)["streams"]["activity"]["after"]
+        assert len(after["noise"]) == len(after["theta"]["backward"]["low"]) == 3
+
+
+def test_the_number_of_states_in_use_never_changes(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Devices would refuse it; so it is not even asked about."""
+    with Client(nats, "ops") as ops:
+        ops.say(TOPICS.policy, signed(policy(4)), retain=True)
+        changed = write(tmp_path, ACTIVITY.replace("streams.activity", "streams.motion"))
+        assert main(["push", changed, *options(nats, key), "--yes"]) == 2
+    assert "streams.motion.states: 2 are in use, and how many never changes" in capsys.readouterr().err
+
+
+def test_more_states_than_a_message_holds_are_refused(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is published that nobody could read."""
+    k = 48
+    low = [[0.1234567890123456 if u == x else 0.0012345678901234 for u in range(k)] for x in range(k)]
+    high = [[0.9234567890123456 if u == x else 0.0512345678901234 for u in range(k)] for x in range(k)]
+    text = ACTIVITY.split("[streams.activity.theta.start]", maxsplit=1)[0]
+    text = text.replace('["lying", "sitting", "walking"]', str([f"s{n}" for n in range(k)]))
+    text = text.replace("[1.5, 4.0]", str([float(n) for n in range(k - 1)]))
+    theta = "".join(
+        f"[streams.activity.theta.{end}]\nlow = {low}\nhigh = {high}\n" for end in ("start", "floor")
+    )
+    assert main(["push", write(tmp_path, text + theta), *options(nats, key), "--dry-run"]) == 2
+    assert "streams.activity.states: Θ of 48 states does not fit" in capsys.readouterr().err
+
+
+def test_a_policy_larger_than_a_message_is_refused(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same for all streams together."""
+    aliases = {f"a name of some length, number {n}": "still" for n in range(1000)}
+    tree = policy().model_dump(mode="json")
+    stream = tree["streams"]["motion"] | {"discretiser": {"kind": "labels", "aliases": aliases}}
+    tree["streams"] = {f"stream-{n}": stream for n in range(8)}
+    del tree["version"]
+    path = write(tmp_path, json.dumps(tree), "policy.json")
+    assert main(["push", path, *options(nats, key), "--dry-run"]) == 2
+    assert "bytes as a message, and devices read at most 262144" in capsys.readouterr().err
+
+
+BAD_ACTIVITY = [
+    ('adversary = "prior"', 'adversary = "informed"', 'with more, say adversary = "prior"'),
+    ('"walking"]', '"walking", "running"]', "streams.activity: theta must be {low, high} with 4 rows each"),
+    ("[0.1, 0.1, 0.4]]\nhigh", "[0.1, 0.4]]\nhigh", "theta.start: row 2 must have 3 entries"),
+    (
+        "low = [[0.4, 0.1, 0.1]",
+        "low = [[0.4, 0.5, 0.1]",
+        "theta.start: entry 0, 1 must have 0 ≤ low ≤ high ≤ 1",
+    ),
+    ("high = [[0.6, 0.3", "high = [[0.8, 0.3", "theta: start must contain floor"),
+    ("[1.5, 4.0]", "[1.5]", "bins make one state more than they have edges"),
+    ("low = [[0.5", 'low = [["much"', "theta.floor.low.0.0: Input should be a valid number"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), BAD_ACTIVITY)
+def test_a_bad_policy_of_many_states_never_reaches_the_broker(
+    tmp_path: Path, key: Path, old: str, new: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, as below, with the row and the entry."""
+    assert old in ACTIVITY
+    bad = write(tmp_path, ACTIVITY.replace(old, new, 1))
+    assert main(["push", bad, "--key", str(key), "--broker", "mqtt://127.0.0.1:1", "--yes"]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize(

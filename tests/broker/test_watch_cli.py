@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.messages import Status, encode
+from agent.windows import Closed, release
+from broker.messages import DeviceWindow, Release, Status, decode, encode
 from broker.process import BrokerProcess
+from broker.theta import IntervalTheta
 from hushmq.__main__ import main
+from tests.agent.activity import STATES, activity_noise, activity_policy
+from tests.agent.peer import sign
 from tests.calibrator.running import Client
 from tests.calibrator.site import OPS, TOPICS, desk, policy, signed, sqlite
 
@@ -78,6 +82,39 @@ def test_a_subscriber_sees_releases(
     """With --only release, whoever may read only releases can watch."""
     assert main([*options(told, tmp_path, "subscriber"), "--only", "release"]) == 0
     assert capsys.readouterr().out.startswith("release ")
+
+
+def test_releases_and_noise_of_many_states(
+    broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every state of a few is named, of many the most frequent; noise is told by what it keeps."""
+    few = activity_policy(device_windows={"hour": DeviceWindow(ticks=100, scale=20.0)}).streams["motion"]
+    closed = Closed("hour", 100, 199, (40, 30, 20, 10))
+    made = release(closed, "motion", few, activity_noise(), device="wearable-1", entry=1)
+    one = decode(Release, made.payload)
+    wide = IntervalTheta(low=((0.05,) * 10,) * 10, high=((0.2,) * 10,) * 10)
+    ten = {
+        "states": tuple(f"bin-{n}" for n in range(10)),
+        "counts": tuple(range(10)),
+        "frequencies": tuple(n / 45 for n in range(10)),
+        "standard_errors": (0.01,) * 10,
+        "intervals": ((0.0, 1.0),) * 10,
+        "theta": wide,
+        "window": "day",
+    }
+    with Client(broker, "wearable-1") as device, Client(broker, "calibrator") as calibrator:
+        device.say(TOPICS.release("motion", "hour", "wearable-1"), made.payload, retain=True)
+        many = one.model_copy(update=ten | {"scope": "cohort"})
+        calibrator.say(TOPICS.release("motion", "day", "cohort"), encode(many), retain=True)
+        calibrator.say(TOPICS.noise("motion"), sign(activity_noise()), retain=True)
+    assert main([*options(broker, tmp_path, "ops"), "--only", "release", "--only", "noise"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (hour,) = (line for line in lines if "motion/hour" in line)
+    (day,) = (line for line in lines if "motion/day" in line)
+    assert all(f"{state} " in hour for state in STATES)
+    assert "bin-9 0.2000 ± 0.0100, bin-8" in day
+    assert "bin-2 0.0444 ± 0.0100 and 2 rarer; loss" in day
+    assert any("version 1 for policy 1: kept 0." in line for line in lines)
 
 
 @pytest.mark.parametrize(
