@@ -61,17 +61,21 @@ def sheet(figure: Figure) -> Sheet:
         _panel(axes, panel)
         if not shared:
             axes.legend(frameon=False, fontsize=9)
+    notes = "\n".join(textwrap.fill(note, round(16.6 * width)) for note in figure.notes)
     if shared:
-        drawn.legend(
+        # Both go below the panels, and the layout keeps room for one thing there: the notes are the legend's title.
+        legend = drawn.legend(
             *drawn.axes[0].get_legend_handles_labels(),
             loc="outside lower center",
             ncols=min(6, len(figure.panels[0].curves)),
             frameon=False,
+            title=notes or None,
+            title_fontproperties={"size": 8},
         )
+        legend.get_title().set_color(RECEDING)
+    elif notes:
+        drawn.supxlabel(notes, fontsize=8, color=RECEDING, x=0.01, ha="left")
     drawn.suptitle(figure.title, fontsize=13, x=0.01, ha="left")
-    if figure.notes:
-        notes = [textwrap.fill(note, round(16.6 * width)) for note in figure.notes]
-        drawn.supxlabel("\n".join(notes), fontsize=8, color=RECEDING, x=0.01, ha="left")
     return drawn
 
 
