@@ -37,7 +37,8 @@ def table(results: dict[str, list[Row]]) -> Table:
         shown.add_section()
         for row in rows:
             ratio = "" if row.ratio is None else f"{row.ratio:,.3g}×"
-            shown.add_row(f"{name}: {row.name}", f"{row.value:,.4g} {row.unit}", row.against, ratio, row.aim)
+            value = "–" if row.value is None else f"{row.value:,.4g} {row.unit}"
+            shown.add_row(f"{name}: {row.name}", value, row.against, ratio, row.aim)
     return shown
 
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measured value, the side it was compared with in the same run, and the aim."""
+    """A measured value, the side it was compared with in the same run, and the aim.
+
+    Without a value nothing could be measured, and `against` says why.
+    """
 
     name: str
-    value: float
+    value: float | None
     unit: str
     against: str = ""
     ratio: float | None = None

@@ -97,7 +97,7 @@ def run() -> list[Row]:
         rows.append(
             Row(
                 f"different runs priced in {BUDGET_S} s, {adversary}",
-                1e4 * BUDGET_S / thousands[0].value,
+                1e4 * BUDGET_S / (thousands[0].value or math.inf),
                 "runs",
             )
         )
