@@ -138,7 +138,7 @@ def _lines(found: Audit) -> list[Line]:
         ),
         Line("ticks", found.ticks, "perturbed"),
         Line("confidence", found.confidence, "of all this together"),
-        Line("verdict", "refuted" if objections else "within the claim", "; ".join(objections)),
+        Line("verdict", "refuted" if objections else "within the claim", "; ".join(objections.values())),
     ]
 
 

@@ -67,18 +67,25 @@ class Audit:
         able = ADVERSARIES[: ADVERSARIES.index(adversary) + 1]
         return max((seen for seen in self.transcripts if seen.adversary in able), key=lambda seen: seen.bound)
 
-    def objections(self) -> list[str]:
-        """Why the claim does not hold, if it does not."""
+    def objections(self) -> dict[str, str]:
+        """Why the claim does not hold, if it does not: what each kind of evidence says against it."""
         claim, adversary = self.claim, self.claim.adversary
-        found = []
-        if (stated := claim.stated(adversary)) > claim.epsilon:
-            found.append(f"the noise as stated loses {stated:.6g}")
-        if (seen := self.best_transcripts(adversary).bound) > claim.epsilon:
-            found.append(f"transcripts show a loss of at least {seen:.4g}")
-        if (seen := self.by_ticks[adversary]) > claim.epsilon:
-            found.append(f"the flips show a loss of at least {seen:.6g}")
+        stated, seen, flips = (
+            claim.stated(adversary),
+            self.best_transcripts(adversary).bound,
+            self.by_ticks[adversary],
+        )
+        found = {}
+        if stated > claim.epsilon:
+            found["stated"] = f"the noise as stated loses {stated:.6g}"
+        if seen > claim.epsilon:
+            found["transcripts"] = f"transcripts show a loss of at least {seen:.4g}"
+        if flips > claim.epsilon:
+            found["ticks"] = f"the flips show a loss of at least {flips:.6g}"
         if self.independence < self.share:
-            found.append(f"draws at different ticks depend on each other (p = {self.independence:.2g})")
+            found["independence"] = (
+                f"draws at different ticks depend on each other (p = {self.independence:.2g})"
+            )
         return found
 
 

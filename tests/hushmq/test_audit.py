@@ -52,7 +52,7 @@ def test_ours_is_within_the_claim(q: float, r: float, epsilon: float, adversary:
     """Nothing refutes it, and every bound is a lower bound on the exact loss of both adversaries."""
     claim = ours(q, r, epsilon, adversary)
     found = of(claim)
-    assert found.objections() == []
+    assert found.objections() == {}
     for kind in ("prior", "informed"):
         exact = loss(Box.point(q, r), tau0=claim.noise.tau0, tau1=claim.noise.tau1, adversary=kind)
         assert found.best_transcripts(kind).bound < exact
@@ -65,19 +65,15 @@ def test_plain_randomized_response_is_found_wanting(q: float, r: float, epsilon:
     """By what is seen alone, each way: transcripts without any assumption on the noise, and flips."""
     claim = typed(q, r, plain(epsilon), epsilon, "prior")
     found = of(claim, ticks=2_000_000)
-    said = " / ".join(found.objections())
-    for evidence in ("the noise as stated", "transcripts show", "the flips show"):
-        assert evidence in said
-    assert "depend" not in said
+    assert found.objections().keys() == {"stated", "transcripts", "ticks"}
 
 
 def test_the_literatures_noise_is_refuted_for_the_informed_adversary_only() -> None:
     """CGSSY's noise at θ=0.2 and ε=4 keeps its word to who knows nothing, and breaks it to who knows some states."""
     rho = corollary_2_exact(0.2, 4.0) * (1 + 1e-9)
     prior, informed = (typed(0.2, 0.2, Noise(rho, rho), 4.0, kind) for kind in ("prior", "informed"))
-    assert of(prior, ticks=4_000_000).objections() == []
-    said = " / ".join(of(informed, ticks=4_000_000).objections())
-    assert "the flips show" in said
+    assert of(prior, ticks=4_000_000).objections() == {}
+    assert of(informed, ticks=4_000_000).objections().keys() >= {"stated", "ticks"}
 
 
 def test_noise_two_per_cent_too_weak_is_found() -> None:
@@ -86,15 +82,15 @@ def test_noise_two_per_cent_too_weak_is_found() -> None:
     assert claim.stated("informed") <= 1.0
     weak = Noise(0.98 * claim.noise.rho0, 0.98 * claim.noise.rho1)
     objections = of(claim, weak, ticks=4_000_000).objections()
-    assert len(objections) == 1
-    assert objections[0].startswith("the flips show a loss of at least 1.")
+    assert objections.keys() == {"ticks"}
+    assert objections["ticks"].startswith("the flips show a loss of at least 1.")
 
 
 def test_noise_far_too_weak_shows_in_transcripts() -> None:
     """With a third of the noise gone, outputs alone refute the claim, whatever the noise is made of."""
     claim = ours(0.2, 0.2, 1.0)
     weak = Noise(2 / 3 * claim.noise.rho0, 2 / 3 * claim.noise.rho1)
-    assert any("transcripts show" in said for said in of(claim, weak, ticks=4_000_000).objections())
+    assert "transcripts" in of(claim, weak, ticks=4_000_000).objections()
 
 
 def test_noise_drawn_once_for_two_ticks_is_found() -> None:
@@ -107,7 +103,7 @@ def test_noise_drawn_once_for_two_ticks_is_found() -> None:
         flips = even.perturb(bytes(len(states)))
         return bytes(state ^ flips[at & ~1] for at, state in enumerate(states))
 
-    assert any("depend on each other" in said for said in of(claim, paired).objections())
+    assert "independence" in of(claim, paired).objections()
 
 
 def test_it_does_not_cry_wolf() -> None:
