@@ -85,5 +85,7 @@ SECTIONS = {
     "composition": Section("evaluation.composition", "What many releases cost together"),
     "utility": Section("evaluation.utility", "What a reader of the histograms gets"),
     "misfit": Section("evaluation.misfit", "Real data is no first-order chain"),
+    "audit": Section("evaluation.audited", "What an audit sees"),
+    "peers": Section("evaluation.peers", "Other packages: how fast, and what their ε is worth on a stream"),
 }
 """By name, in the order in which they run and stand on the page."""
