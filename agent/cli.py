@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     return actions[args.action](args)
 
 
-def _import_structlog_alone() -> None:
+def import_structlog_alone() -> None:
     """Without what it imports for others: rich, to draw tracebacks, and asyncio, to log from coroutines. Saves 8 MB."""
     if "structlog" in sys.modules:
         return
@@ -79,7 +79,7 @@ def _import_structlog_alone() -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    _import_structlog_alone()
+    import_structlog_alone()
     from agent.config import Config, load  # noqa: PLC0415  # the parser alone needs none of it
     from agent.daemon import Agent  # noqa: PLC0415  # as above
     from broker.log import logger  # noqa: PLC0415  # as above

@@ -11,7 +11,6 @@ import os
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar, get_args
 
@@ -118,6 +117,8 @@ def first_error(
     shown = "" if first["type"] == "missing" or isinstance(given, dict) else f" (it is {given!r:.60})"
     match first["type"]:
         case "extra_forbidden":
+            from difflib import get_close_matches  # noqa: PLC0415  # a device that is well needs it never
+
             meant = get_close_matches(str(first["loc"][-1]), sorted(names or ()), 1)
             return f"{where}: there is no such setting{f'; did you mean {meant[0]}?' if meant else ''}"
         case "union_tag_invalid":

@@ -344,6 +344,8 @@ def _at_two_hertz(broker: BrokerProcess, folder: Path) -> list[Row]:
 FULL = """
 import json, sys, threading, time
 from pathlib import Path
+from agent.cli import import_structlog_alone
+import_structlog_alone()
 from agent.config import load
 from agent.daemon import Agent
 from agent.tick import Clock
@@ -452,8 +454,9 @@ def _forced_writes(folder: Path) -> list[Row]:
 
 
 def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds that all threads of a process have run, to the nanosecond."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def _memory_mb(pid: int) -> tuple[float, float]:

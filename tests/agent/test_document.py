@@ -1,0 +1,47 @@
+"""The examples of docs/agent.md are what the agent takes."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.config import load
+from tests.agent.peer import write_config
+
+TEXT = (Path(__file__).parents[2] / "docs" / "agent.md").read_text("utf-8")
+SOURCES = re.findall(r"^```toml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+PROGRAMS = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+
+
+def with_source(folder: Path, section: str) -> Path:
+    """A device's file with the streams of an example instead of its own."""
+    path = write_config(folder)
+    head, _ = path.read_text().split("[streams.motion.source]")
+    path.write_text(head + section)
+    return path
+
+
+@pytest.mark.parametrize("section", SOURCES)
+def test_every_source_shown_is_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recording.txt").touch()
+    assert load(with_source(tmp_path, section), {}).streams
+
+
+def test_every_kind_of_source_is_shown() -> None:
+    kinds = set(re.findall(r'kind = "(\w+)"', TEXT))
+    assert kinds == {"stdin", "file", "serial", "mqtt", "offer", "simulate"}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_program_shown_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with_source(tmp_path, '[streams.pulse.source]\nkind = "offer"\n')
+    exec(program, {})  # noqa: S102  # our own words
+    deadline = time.monotonic() + 20
+    while (tmp_path / "state" / "agent.sock").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
