@@ -68,24 +68,28 @@ class Section:
 
 
 SECTIONS = {
-    "cgssy": Section("evaluation.cgssy_noise", "Which noise keeps an ε, after CGSSY"),
-    "attack": Section("evaluation.correlation_attack", "What knowing the correlation adds to an attack"),
+    "cgssy": Section("evaluation.sections.cgssy_noise", "Which noise keeps an ε, after CGSSY"),
+    "attack": Section(
+        "evaluation.sections.correlation_attack", "What knowing the correlation adds to an attack"
+    ),
     "reconstruct": Section(
-        "evaluation.reconstruction", "How much of a sanitized stream can be reconstructed"
+        "evaluation.sections.reconstruction", "How much of a sanitized stream can be reconstructed"
     ),
     "informed": Section(
-        "evaluation.informed_attack", "Attackers who know some states: CGSSY's noise and ours"
+        "evaluation.sections.informed_attack", "Attackers who know some states: CGSSY's noise and ours"
     ),
-    "synthetic": Section("evaluation.synthetic", "Markov quilts on synthetic binary chains"),
-    "activity": Section("evaluation.activity", "Markov quilts on what thirty people do"),
-    "power": Section("evaluation.power", "Markov quilts on a household's power"),
-    "runtime": Section("evaluation.runtime", "How long the methods take"),
-    "wsc": Section("evaluation.wsc", "Chains known only by how fast they forget"),
-    "limit": Section("evaluation.limits", "How far every method is from the limit, on real chains"),
-    "composition": Section("evaluation.composition", "What many releases cost together"),
-    "utility": Section("evaluation.utility", "What a reader of the histograms gets"),
-    "misfit": Section("evaluation.misfit", "Real data is no first-order chain"),
-    "audit": Section("evaluation.audited", "What an audit sees"),
-    "peers": Section("evaluation.peers", "Other packages: how fast, and what their ε is worth on a stream"),
+    "synthetic": Section("evaluation.sections.synthetic", "Markov quilts on synthetic binary chains"),
+    "activity": Section("evaluation.sections.activity", "Markov quilts on what thirty people do"),
+    "power": Section("evaluation.sections.power", "Markov quilts on a household's power"),
+    "runtime": Section("evaluation.sections.runtime", "How long the methods take"),
+    "wsc": Section("evaluation.sections.wsc", "Chains known only by how fast they forget"),
+    "limit": Section("evaluation.sections.limits", "How far every method is from the limit, on real chains"),
+    "composition": Section("evaluation.sections.composition", "What many releases cost together"),
+    "utility": Section("evaluation.sections.utility", "What a reader of the histograms gets"),
+    "misfit": Section("evaluation.sections.misfit", "Real data is no first-order chain"),
+    "audit": Section("evaluation.sections.audited", "What an audit sees"),
+    "peers": Section(
+        "evaluation.sections.peers", "Other packages: how fast, and what their ε is worth on a stream"
+    ),
 }
 """By name, in the order in which they run and stand on the page."""

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from evaluation.attackers.bands import features, guesses
-from evaluation.misfit import attack, correlations, covering, worst
 from evaluation.order import Model
+from evaluation.sections.misfit import attack, correlations, covering, worst
 from pufferfish.binary import Box, Noise, loss, optimal_noise
 from pufferfish.chain import Chain
 from tests.evaluation.conftest import Result

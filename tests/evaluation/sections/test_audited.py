@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from evaluation import peers
 from evaluation.benchmarks import peers as bench
 from evaluation.benchmarks.peers import Absent, Peer, plain
+from evaluation.sections import peers
 from tests.evaluation.conftest import Result
 from tests.pufferfish.sampling import plausible
 

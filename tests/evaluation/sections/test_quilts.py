@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from evaluation import synthetic, wsc
 from evaluation.methods import simulated_error
+from evaluation.sections import synthetic, wsc
 from pufferfish.binary import Box, loss
 from pufferfish.mqm import exact
 from tests.evaluation.conftest import Result

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evaluation.composition import EPSILON, THETA, tau
+from evaluation.sections.composition import EPSILON, THETA, tau
 from pufferfish.binary import limits, loss
 from tests.evaluation.conftest import Result
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evaluation.recordings import Recording
-from evaluation.utility import (
+from evaluation.sections.utility import (
     cut,
     from_device,
     from_stream,

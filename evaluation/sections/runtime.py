@@ -9,8 +9,8 @@ from evaluation.methods import NAMES, timed_scale
 from evaluation.recordings import fitted, household, people
 from evaluation.report import Cell, Finding, Item, Table
 from evaluation.section import Job
-from evaluation.synthetic import T, alphas, grid
-from evaluation.synthetic import scale as synthetic_scale
+from evaluation.sections.synthetic import T, alphas, grid
+from evaluation.sections.synthetic import scale as synthetic_scale
 
 ABOUT = """Seconds to find the Laplace scale at ε = 1, with the columns of SWC's Table 2. Synthetic is the
 mean over the classes of chains of the section `synthetic`."""

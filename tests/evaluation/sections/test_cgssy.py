@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation import informed_attack
 from evaluation.attackers import lstm
 from evaluation.section import Job
+from evaluation.sections import informed_attack
 from pufferfish.binary import Box, Noise, loss
 from pufferfish.cgssy import corollary_1
 from tests.evaluation.conftest import DATA, Result
@@ -135,7 +135,7 @@ def test_reconstruct_without_recordings_or_torch(
 @needs_data
 def test_the_recordings_are_the_papers() -> None:
     """Length, q and r of N10 and N5 as CGSSY print them."""
-    from evaluation import reconstruction
+    from evaluation.sections import reconstruction
 
     job = Job("reconstruct", False, 1, DATA, lambda share, doing: None)
     counted = {record.name: record for record in reconstruction._recorded(job)}

@@ -1,0 +1,1 @@
+"""The sections of `hushmq evaluate`, a module each; `evaluation.section` lists them."""
