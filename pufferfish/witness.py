@@ -2,9 +2,9 @@
 
 On a stream with the same noise at every tick the most telling outputs towards state a all agree with it (q+r ≤ 1), or
 alternate from it outwards (q+r > 1), and an informed adversary is told the state just beyond them on either side
-(docs/theory.md, Theorems 2, 4 and 5). A witness is a finite piece of that: how many ticks are seen on each side, and
-what is told beyond. Its two likelihoods are exact; their log-ratio is a lower bound on the loss, and grows towards it
-with the ticks. The more ticks, the rarer it is, so who must count events takes a shorter one.
+(docs/theory.md, Theorems 2 and 4, sections 4 and 10). A witness is a finite piece of that: how many ticks are seen on
+each side, and what is told beyond. Its two likelihoods are exact; their log-ratio is a lower bound on the loss, and
+grows towards it with the ticks. The more ticks, the rarer it is, so who must count events takes a shorter one.
 
 Standard library only.
 """

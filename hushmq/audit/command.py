@@ -29,7 +29,8 @@ ticks        from how often single states are flipped; assumes that ticks are pe
 independence a test of that assumption
 
 Exit code 0: nothing refutes the claim. 1: it is refuted, and `why` says how. With --config it is the claim that the
-agent's stream makes to operators, for the settings in its folder.
+agent's stream makes to operators, for the settings in its folder; what the device releases beside the stream is
+priced as stated, not sampled.
 
 examples:
   hushmq audit --config agent.toml

@@ -8,6 +8,8 @@ Three things are looked at, and together they wrongly refute a true claim with p
 - ticks: how often single states are flipped. Where draws are independent, the tilts from these frequencies' bounds
   give the loss of an endless stream by the exact formula, so that noise a little too weak is found.
 - independence: whether flips up to 64 ticks apart agree more or less often than chance has it.
+
+docs/theory.md, Theorem 9.
 """
 
 from __future__ import annotations
@@ -100,8 +102,8 @@ def audit(
     """Perturb so many ticks and see what they show; half of them for the flips, half for transcripts."""
     corners = claim.theta.worst()
     plans = [(q, r, adversary, state) for q, r in corners for adversary in ADVERSARIES for state in (0, 1)]
-    # Two bounds for each witness, two for each flip probability, and the test of independence.
-    share = (1.0 - confidence) / (2 * len(plans) + 5)
+    # Two bounds for each witness, one for each flip probability, and the test of independence.
+    share = (1.0 - confidence) / (2 * len(plans) + 3)
     deviations = NormalDist().inv_cdf(1.0 - share)
     counter = _Counter(perturb, ticks, progress)
     flips = counter.flips(ticks // 2)
@@ -126,9 +128,9 @@ def audit(
 
 def _by_ticks(claim: Claim, flips: FlipCounts, adversary: Adversary, share: float) -> float:
     """The loss of the smallest tilts that the flips leave possible, and of the windows beside the stream."""
-    zero, one = flips.bounds(0, share), flips.bounds(1, share)
-    tau0 = max(0.0, _log_ratio(1.0 - zero[1], one[1])) + claim.windows
-    tau1 = max(0.0, _log_ratio(1.0 - one[1], zero[1])) + claim.windows
+    rho0, rho1 = flips.most(0, share), flips.most(1, share)
+    tau0 = max(0.0, _log_ratio(1.0 - rho0, rho1)) + claim.windows
+    tau1 = max(0.0, _log_ratio(1.0 - rho1, rho0)) + claim.windows
     return max(
         loss(Box.point(q, r), tau0=tau0, tau1=tau1, adversary=adversary) for q, r in claim.theta.worst()
     )
@@ -166,10 +168,9 @@ class FlipCounts:
                     for place, number in enumerate((both, here, there, here & there)):
                         counts[place] += number.bit_count()
 
-    def bounds(self, state: int, error: float) -> tuple[float, float]:
-        """Between which values the probability of a flip in that state lies, each end wrong with that error."""
-        draws, events = self._states[state], self._flipped[state]
-        return lowest(events, draws, error), highest(events, draws, error)
+    def most(self, state: int, error: float) -> float:
+        """What the probability of a flip in that state is not above, but with that error."""
+        return highest(self._flipped[state], self._states[state], error)
 
     def independence(self) -> float:
         """The p-value of the most correlated pair of ticks and states, for having looked at all of them."""
