@@ -97,8 +97,8 @@ def markdown(made: Made) -> str:
 
 def bullets(findings: Sequence[Finding]) -> str:
     """Findings as a list; what was lost or left out is marked."""
-    marks = {"finding": "", "loses": "**We lose:** ", "skipped": "**Skipped:** "}
-    return "\n".join(f"- {marks[finding.kind]}{finding.text}" for finding in findings)
+    marks = {"loses": "**We lose:** ", "skipped": "**Skipped:** "}
+    return "\n".join(f"- {marks.get(finding.kind, '')}{finding.text}" for finding in findings)
 
 
 def markdown_table(table: Table) -> str:

@@ -1,7 +1,7 @@
 """docs/results.md from a folder of results: `python -m evaluation.page [results]`, or `make results`, which runs both.
 
-The page begins with where we lose. Of each section it has the findings, and the tables and figures marked `main`;
-figures are copied beside it. A quick run is refused: its numbers are no results.
+The page begins with where we lose and where we lead. Of each section it has the findings, and the tables and figures
+marked `main`; figures are copied beside it. A quick run is refused: its numbers are no results.
 """
 
 from __future__ import annotations
@@ -43,19 +43,21 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 
 def page(sections: dict[str, dict[str, Any]], figures: str) -> str:
     """The whole page; figures lie in the folder `figures` beside it."""
-    parts = [HEAD, "## Where we lose"]
-    lost = []
-    for made in sections.values():
-        link = f"[{made['title']}](#{_anchor(made['title'])})"
-        lost += [f"- {finding.text} ({link})" for finding in _findings(made, "loses")]
-    parts.append("\n".join(lost))
+    parts = [HEAD]
+    for title, kind in (("Where we lose", "loses"), ("Where we lead", "leads")):
+        told = [
+            f"- {finding.text} ([{made['title']}](#{_anchor(made['title'])}))"
+            for made in sections.values()
+            for finding in _findings(made, kind)
+        ]
+        parts += [f"## {title}", "\n".join(told)]
     for name, made in sections.items():
         parts += [f"## {made['title']}", _unwrapped(made["about"])]
         if made["status"] == "skipped":
             parts.append(f"**Skipped:** {made['reason']}.")
-        told = [*_findings(made, "finding"), *_findings(made, "skipped")]
-        if told:
-            parts.append(bullets(told))
+        findings = _findings(made)
+        if findings:
+            parts.append(bullets(findings))
         for item in made["items"]:
             if item["is"] == "Table" and item["main"]:
                 parts.append(markdown_table(_table(item)))
@@ -75,8 +77,9 @@ def pictures(sections: dict[str, dict[str, Any]]) -> list[str]:
     ]
 
 
-def _findings(made: dict[str, Any], kind: str) -> list[Finding]:
-    items = [item for item in made["items"] if item["is"] == "Finding" and item["kind"] == kind]
+def _findings(made: dict[str, Any], kind: str | None = None) -> list[Finding]:
+    """Those of one kind, or all."""
+    items = [item for item in made["items"] if item["is"] == "Finding" and kind in {None, item["kind"]}]
     return [Finding(item["text"], item["kind"]) for item in items]
 
 

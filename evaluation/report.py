@@ -42,10 +42,13 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence with the numbers of this run; `loses` where we do worse than something else."""
+    """A sentence or two with the numbers of this run.
+
+    `leads` and `loses`, where we do better or worse than others or than we wish, also stand at the head of the page.
+    """
 
     text: str
-    kind: Literal["finding", "loses", "skipped"] = "finding"
+    kind: Literal["finding", "leads", "loses", "skipped"] = "finding"
 
 
 Item = Table | Picture | Finding

@@ -113,7 +113,8 @@ def findings(rows: Sequence[Sequence[Cell]]) -> Iterator[Item]:
     values = [value for row in (ours, mqm) for value in row[2:] if isinstance(value, float)]
     yield Finding(
         f"Activity at ε = 1: an error of {values[0]:.3g} together and {values[1]:.3g} one by one with the tilted "
-        f"quilt, {values[2]:.3g} and {values[3]:.3g} with MQMExact, {dp[2]:.3g} together with plain DP of a person."
+        f"quilt, {values[2]:.3g} and {values[3]:.3g} with MQMExact, {dp[2]:.3g} together with plain DP of a person.",
+        kind="leads",
     )
     if values[1] > 0.1:
         yield Finding(

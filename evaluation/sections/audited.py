@@ -145,7 +145,8 @@ def _findings(rows: list[list[Cell]], weaker: list[list[Cell]], alarms: int, rep
         "audits, CGSSY's noise in "
         f"{count('CGSSY') - stand('CGSSY')} of {count('CGSSY')}; ours is within the claim in "
         f"{stand('ours')} of "
-        f"{count('ours')}."
+        f"{count('ours')}.",
+        kind="leads",
     )
     caught = [row for row in weaker if row[-1] != STANDS]
     if caught:

@@ -134,7 +134,8 @@ def findings(count: int, last: dict[tuple[str, str], list[float]]) -> Iterator[I
     tumbling = last[alone, "tumbling windows"]
     yield Finding(
         f"{count} tumbling windows cost {tumbling[0]:.3g} by SC's sum, {tumbling[1]:.3g} by the best of SC's theorems "
-        f"and {tumbling[3]:.4g} in the ledger, where they never cost more than {EPSILON:g}."
+        f"and {tumbling[3]:.4g} in the ledger, where they never cost more than {EPSILON:g}.",
+        kind="leads",
     )
     spaced = last[alone, "windows with gaps as long"]
     yield Finding(

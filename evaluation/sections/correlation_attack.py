@@ -78,7 +78,8 @@ def run(job: Job) -> Iterator[Item]:
     most = max(float(str(row[7])) for row in rows)
     yield Finding(
         f"Against our noise for the same ε the same attacker, for every θ, is right in at most {most:.1%} of cases: "
-        f"never above {cgssy.success(EPSILON):.1%}."
+        f"never above {cgssy.success(EPSILON):.1%}.",
+        kind="leads",
     )
 
 

@@ -209,7 +209,8 @@ def _findings(cases: list[Case]) -> Iterator[Item]:
         f"{surest.belief(surest.epsilon):.1%} is "
         f"allowed. The noise of most signal that the same promise allows reaches {largest.most:.3g} where "
         f"{largest.epsilon:g} "
-        f"is claimed ({largest.chain})."
+        f"is claimed ({largest.chain}).",
+        kind="leads",
     )
     yield Finding(
         f"It takes no impossible outputs: on {likely.chain} at ε = {likely.epsilon:g}, with "

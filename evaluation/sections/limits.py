@@ -131,9 +131,13 @@ def findings(points: Sequence[Point]) -> Iterator[Item]:
     two = [over for over, point in ours if point.k == 2]
     yield Finding(
         f"With two states the tilted quilt is at the limit (at most {max(two) - 1:.1e} above it): no method can do "
-        "better."
+        "better.",
+        kind="leads",
     )
-    yield Finding(f"MQMExact needs {min(exact):.2f} to {max(exact):.2f} times the noise of the tilted quilt.")
+    yield Finding(
+        f"MQMExact needs {min(exact):.2f} to {max(exact):.2f} times the noise of the tilted quilt.",
+        kind="leads",
+    )
     worst, at = max(ours, key=lambda one: one[0])
     yield Finding(
         f"With more states a gap is left: up to {worst - 1:.1%} above the limit ({at.chain}, ε = {at.epsilon:g}). "

@@ -126,7 +126,8 @@ def _findings(rows: list[list[Cell]], missing: list[tuple[str, str]]) -> Iterato
         f"claim for {len(wrong)} of "
         f"{len(measured) - 1}. None of them promises more than they keep: their ε is for independent "
         "samples, and a stream "
-        f"is not. Ours: {measured[0][7]:.4g}."
+        f"is not. Ours: {measured[0][7]:.4g}.",
+        kind="leads",
     )
     numpy = next(row for row in measured if row[0] == SEEDED)
     yield Finding(

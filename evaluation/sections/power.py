@@ -42,5 +42,6 @@ def run(job: Job) -> Iterator[Item]:
     if isinstance(ours, float) and isinstance(exact, float):
         yield Finding(
             f"Power at ε = 1: the tilted quilt's error is {ours:.3g}, {exact / ours:.2g} times less than MQMExact's "
-            f"{exact:.3g}; per level {ours / LEVELS:.2%} of the time."
+            f"{exact:.3g}; per level {ours / LEVELS:.2%} of the time.",
+            kind="leads",
         )

@@ -136,7 +136,8 @@ def findings(points: Sequence[Point]) -> Iterator[Item]:
         excess.append((ours / least, point.epsilon, point.alpha))
     yield Finding(
         f"The tilted quilt needs {min(gains):.3g} to {max(gains):.3g} times less noise than the best of the others, "
-        "over all α and ε, and promises more."
+        "over all α and ε, and promises more.",
+        kind="leads",
     )
     worst, epsilon, alpha = max(excess)
     yield Finding(

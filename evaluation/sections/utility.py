@@ -251,7 +251,8 @@ def findings(points: Sequence[Point]) -> Iterator[Item]:
     hour = ("heart rate", "hour", "device")
     yield Finding(
         f"An hour of one sleeper's heart rate at ε = 1 comes with an error of {at[*hour, device]:.2g} points from the "
-        f"device and {at[*hour, stream]:.3g} from the stream, {at[*hour, stream] / at[*hour, device]:.3g} times more."
+        f"device and {at[*hour, stream]:.3g} from the stream, {at[*hour, stream] / at[*hour, device]:.3g} times more.",
+        kind="leads",
     )
     useless = [key[:3] for key in at if key[3] == device and at[key] >= at[*key[:3], NO_DATA]]
     poor = [key[:3] for key in at if key[3] == stream and at[key] >= at[*key[:3], NO_DATA]]

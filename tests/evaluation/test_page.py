@@ -19,6 +19,7 @@ ITEMS = (
     Picture("undrawn", LINE),
     Finding("it works"),
     Finding("it is slow", kind="loses"),
+    Finding("it is small", kind="leads"),
 )
 
 
