@@ -24,11 +24,16 @@ from tests.evaluation.conftest import Result
 from tests.pufferfish.real_chains import needs_data
 
 THETA = Box.point(0.0893, 0.1092)
-RNG = np.random.default_rng(7)
 
 
-def devices(count: int, length: int) -> list[Recording]:
-    return [Recording(f"d{i}", 2, [RNG.integers(0, 2, length)]) for i in range(count)]
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """The same draws for every test, whatever ran before it."""
+    return np.random.default_rng(7)
+
+
+def devices(count: int, length: int, rng: np.random.Generator) -> list[Recording]:
+    return [Recording(f"d{i}", 2, [rng.integers(0, 2, length)]) for i in range(count)]
 
 
 def test_windows() -> None:
@@ -43,19 +48,19 @@ def test_windows() -> None:
     assert cut([Recording("d", 2, pieces, [10, 15, 20])], 6).window.tolist() == [0, 1]
 
 
-def test_error_from_the_device() -> None:
+def test_error_from_the_device(rng: np.random.Generator) -> None:
     """Discrete Laplace noise of tilt τ has E|x| = 2a/(1−a²), a = e^−τ, per window."""
-    windows = cut(devices(40, 100_000), 1000)
+    windows = cut(devices(40, 100_000, rng), 1000)
     a = math.exp(-min(limits(THETA, 1.0)))
     expected = 100 * 2 * a / (1 - a * a) / 1000
-    found = per_device(windows, from_device(windows, THETA, 1.0, RNG))
+    found = per_device(windows, from_device(windows, THETA, 1.0, rng))
     assert found == pytest.approx(expected, rel=0.08)
     assert found != pytest.approx(1.3 * expected, rel=0.08)
 
 
-def test_error_from_the_stream() -> None:
+def test_error_from_the_stream(rng: np.random.Generator) -> None:
     """It is normal, with the variance of the flips over the signal's square; the release adds Laplace noise."""
-    windows = cut(devices(40, 100_000), 1000)
+    windows = cut(devices(40, 100_000, rng), 1000)
     for epsilon, way in ((2.0, from_stream), (1.0, from_stream_release)):
         noise = optimal_noise(THETA, 2.0)
         signal = 1 - noise.rho0 - noise.rho1
@@ -64,13 +69,13 @@ def test_error_from_the_stream() -> None:
             2 / release_tilt(noise, min(limits(THETA, epsilon))) ** 2 if way is from_stream_release else 0.0
         )
         expected = 100 * math.sqrt(2 / math.pi * (flips + laplace)) / signal / 1000
-        assert per_device(windows, way(windows, THETA, epsilon, RNG)) == pytest.approx(expected, rel=0.05)
+        assert per_device(windows, way(windows, THETA, epsilon, rng)) == pytest.approx(expected, rel=0.05)
 
 
-def test_a_cohort_adds_up() -> None:
+def test_a_cohort_adds_up(rng: np.random.Generator) -> None:
     """Errors of devices average out as the root of their number."""
-    windows = cut(devices(25, 100_000), 1000)
-    ones = from_stream(windows, THETA, 2.0, RNG)
+    windows = cut(devices(25, 100_000, rng), 1000)
+    ones = from_stream(windows, THETA, 2.0, rng)
     assert per_cohort(windows, ones) == pytest.approx(per_device(windows, ones) / 5, rel=0.2)
 
 
