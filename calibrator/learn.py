@@ -4,6 +4,10 @@ Looking often and keeping the best look would claim too much. So look k comes af
 may be wrong with probability (1−confidence)/2^k: with the given confidence ALL looks are right at once, and so is
 their intersection. Θ only narrows, and what was released under an earlier Θ stays within budget under a later one.
 
+A device is held by two regions of each look: the cohort's, which holds any device, and its own. Either may be wrong
+with half the look's probability, so both hold together, and the device's Θ is their intersection: never wider than
+the cohort's, under whose settings it began. Only one whose own region does not meet the cohort's has its own alone.
+
 Statistics are summed by block, the windows from one look to the next. A look weighs the last two blocks, three
 quarters of all evidence; what is older is forgotten, and the tables do not grow with time.
 
@@ -30,7 +34,6 @@ from calibrator.region import (
     centre_box,
     centre_region,
     cohort_region,
-    device_centres,
     device_regions,
 )
 from calibrator.statistics import BANDS
@@ -155,23 +158,29 @@ def _look(db: Connection, stream: str, block: int, now: Progress) -> Progress:
     found = fit(evidence)
     if found is None:
         return now
-    confidence = 1 - (1 - CONFIDENCE) / 2 ** (block + 1)
+    confidence = 1 - (1 - CONFIDENCE) / 2 ** (block + 2)
     believed = _beliefs(db, stream)
     old = believed.get(COHORT)
     if old is not None and not old.contains(centre_box(found)):
         return _restart(db, stream, block, now, windows=now.windows - last_look(now.windows - 1))
     region = cohort_region(found, confidence)
-    fresh = {COHORT: region if old is None else old.intersect(region)}
-    centres = device_centres(found)
+    whole = region if old is None else old.intersect(region)
+    fresh = {device: _within(box, whole) for device, box in believed.items()} | {COHORT: whole}
     for device, own in device_regions(found, confidence).items():
-        before = believed.get(device)
-        agrees = before is not None and before.contains(centres[device])
-        fresh[device] = before.intersect(own) if before is not None and agrees else own
+        fresh[device] = _within(_within(own, believed.get(device, own)), whole)
     _believe(db, stream, fresh)
     db.execute(
         delete(statistic).where(statistic.c.stream == stream, statistic.c.block < block - KEPT_BLOCKS + 2)
     )
     return Progress(now.windows, measure(evidence, found).shift, now.contradictions)
+
+
+def _within(own: Box, other: Box) -> Box:
+    """Both together; where they contradict each other, the device's own newest region counts."""
+    try:
+        return own.intersect(other)
+    except ValueError:
+        return own
 
 
 def _contradicted(db: Connection, stream: str, block: int) -> bool:

@@ -36,11 +36,6 @@ def centre_box(found: Fit) -> Box:
     return _point(found.centre)
 
 
-def device_centres(found: Fit) -> dict[str, Box]:
-    """The devices' likeliest chains, each as a box of one chain."""
-    return {name: _point(x) for name, x in zip(found.devices, found.chains, strict=True)}
-
-
 def _point(x: Floats) -> Box:
     pi1, lam = (float(value) for value in chain(x))
     return Box.point(*(min(1 - 1e-6, (1 - lam) * share) for share in (pi1, 1 - pi1)))

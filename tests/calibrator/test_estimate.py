@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrator.estimate import Evidence, fit, pooled
+from calibrator.estimate import Evidence, chain, fit, pooled
 from calibrator.moments import covariance, mean
-from calibrator.region import centre_box, centre_region, cohort_region, device_centres, device_regions
+from calibrator.region import centre_box, centre_region, cohort_region, device_regions
 from calibrator.statistics import BANDS, WIDTHS
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
 from pufferfish.binary import Box, Noise
@@ -47,8 +47,9 @@ def test_expected_statistics_give_the_chain_back(q: float, r: float) -> None:
     """Fed with expected counts under two noise settings at once, the fits are the chain's own q and r."""
     found = fit(expected([Noise(0.3, 0.25), Noise(0.4, 0.35)], q, r, 1e7, devices=4))
     assert found is not None
-    for box in [centre_box(found), *device_centres(found).values()]:
-        assert (box.q_low, box.r_low) == pytest.approx((q, r), rel=1e-3)
+    for x in [found.centre, *found.chains]:
+        pi1, lam = chain(x)
+        assert ((1 - lam) * pi1, (1 - lam) * (1 - pi1)) == pytest.approx((q, r), rel=1e-3)
     alone = pooled(expected([Noise(0.3, 0.25), Noise(0.4, 0.35)], q, r, 1e7))
     assert alone is not None
     assert alone[0] == pytest.approx(np.log([q / r, (q + r) / (2 - q - r)]), abs=1e-3)
@@ -96,8 +97,8 @@ def test_regions_cover_the_individual_device(kind: str) -> None:
         assert found is not None
         regions = device_regions(found)
         whole = cohort_region(found)
-        for device, chain in zip(found.devices, truth[number * size :], strict=False):
-            point = Box.point(*chain)
+        for device, mine in zip(found.devices, truth[number * size :], strict=False):
+            point = Box.point(*mine)
             covered += regions[device].contains(point)
             nearly += narrowed(regions[device], 0.75).contains(point)
             anyone += whole.contains(point)

@@ -127,6 +127,19 @@ def test_every_device_has_its_own_theta(db: Connection) -> None:
     assert learned(db, STREAM, start=START, floor=FLOOR, device="nobody") == theta(db)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_device_has_a_wider_theta_than_the_cohort(db: Connection, seed: int) -> None:
+    """A device's own Θ lies within the cohort's, under whose noise it was before; present in the last look or not."""
+    devices = Devices(seed)
+    take(db, devices, FIRST_LOOK)
+    for windows in (0, FIRST_LOOK, 2 * FIRST_LOOK):
+        for _ in range(windows):
+            note(db, STREAM, devices.window()[:-1], variance=variance(SCALE))
+        own = learned_devices(db, STREAM, start=START, floor=FLOOR)
+        assert len(own) == 10
+        assert all(theta(db).contains(box) for box in own.values())
+
+
 def test_theta_never_leaves_the_floor(db: Connection) -> None:
     """Whatever is learned, the floor is part of Θ."""
     take(db, Devices(3, chain=(0.5, 0.6)), FIRST_LOOK * 2)
