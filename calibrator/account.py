@@ -10,12 +10,12 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from calibrator.charge import Debit, always, debits_after, joint_tilt
+from calibrator.charge import NANO, Debit, always, debits_after, joint_tilt
 from pufferfish.binary import Adversary, Box, Noise
 from pufferfish.timeline import Entry, Price, Timeline
 
@@ -85,6 +85,19 @@ class Account:
         held = max((piece.tilt for piece in self._pieces), default=0)
         under = max((piece.tilt for piece in self._touched(debit)), default=0) if debit else 0
         return max(held, under + debit.tilt) if debit else held
+
+    def most(self, own: Iterable[tuple[int, Noise]], debit: Debit | None = None) -> float:
+        """The largest tilt on any tick's true state, for a device that had these noises too, each from a tick on.
+
+        A window is behind the noises that its ticks can carry; one that is issued later weakens no window before it.
+        """
+        own = tuple(own)
+        pieces = [*self._pieces, *((piece.charged(debit) for piece in self._touched(debit)) if debit else ())]
+        taus = (
+            joint_tilt(piece.tilt, [*piece.noises, *(noise for first, noise in own if first <= piece.last)])
+            for piece in pieces
+        )
+        return self.device_tilt / NANO + max(taus, default=0.0)
 
     def price_with(self, debit: Debit) -> Price:
         """The price if the debit were made; nothing changes."""

@@ -63,19 +63,20 @@ class Spending:
 class Holder:
     """A promise that may be broken: to a device with settings of its own, whose chain lies in Θ.
 
-    `noises` are all that its states can carry: the cohort's settings and its own.
+    `noises` are all that its states can carry, the cohort's settings and its own; `own` are the latter, each with the
+    first tick that can carry it.
     """
 
     device: str
     theta: Box
     noises: tuple[Noise, ...]
+    own: tuple[tuple[int, Noise], ...] = ()
 
-    def public_loss(self, heaviest: int, stream: StreamPolicy, device_tilt: int = 0) -> float:
-        """At most what releases tell of it, if no tick has more than `heaviest` nano-nats on its sanitized state.
+    def public_loss(self, tau: float, stream: StreamPolicy) -> float:
+        """At most what releases tell of it, if no tick's true state is tilted by more than τ.
 
         The loss rises with every tick's tilt, so the constant timeline bounds it.
         """
-        tau = device_tilt / NANO + joint_tilt(heaviest, self.noises)
         return known_loss(self.theta, tau, tau, stream.adversary)
 
     def operator_loss(self, stream: StreamPolicy, device_tilt: int = 0) -> float:

@@ -2,9 +2,9 @@
 
 Theorem (own settings). The states of a device carry the cohort's settings and its own, and no other device's: an agent
 refuses those, and ingest does. Let T0 and T1 be the largest tilts among them and Θ the device's region.
-Operator: loss(Θ; T0, T1) ≤ ε keeps ε whatever mixture of them it uses (calibrator/push.py). Public: if no tick's
-sanitized state is tilted by more than W, its true state is tilted by at most τ, the largest amplified(ρ, W) among them,
-and loss(Θ; τ, τ) bounds what all releases together tell of it.
+Operator: loss(Θ; T0, T1) ≤ ε keeps ε whatever mixture of them it uses (calibrator/push.py). Public: the true state of
+a tick whose sanitized state is tilted by W is tilted by at most the largest amplified(ρ, W) among those it can carry:
+those issued by then. With τ the largest of these over all ticks, loss(Θ; τ, τ) bounds what all releases tell of it.
 Proof. The loss rises with every tick's tilt, so the constant timeline bounds both. ∎
 The first is kept when a setting is made; the second then, and again whenever a window is closed.
 
@@ -46,18 +46,22 @@ WORTH_OWN = 1.25
 def holders(db: Connection, stream: str, *, theta: Box, own: Mapping[str, Box]) -> tuple[Holder, ...]:
     """Every device that was ever given a setting of its own. One of which nothing is believed has the cohort's Θ."""
     rows = db.execute(
-        select(setting.c.device).where(setting.c.stream == stream, setting.c.device.is_not(None)).distinct()
+        select(setting.c.device, setting.c.issued, setting.c.rho0, setting.c.rho1).where(
+            setting.c.stream == stream, setting.c.device.is_not(None)
+        )
     )
+    issued: dict[str, list[tuple[int, Noise]]] = {}
+    for row in rows:
+        issued.setdefault(row.device, []).append((row.issued, Noise(row.rho0, row.rho1)))
     return tuple(
-        Holder(device, own.get(device, theta), tuple(issued_to(db, stream, device)))
-        for device in sorted(rows.scalars())
+        Holder(device, own.get(device, theta), tuple(issued_to(db, stream, device)), tuple(issued[device]))
+        for device in sorted(issued)
     )
 
 
 def public_loss(account: Account, others: Iterable[Holder], policy: StreamPolicy) -> float:
     """What releases tell of any device: of the cohort's, and of those with settings of their own."""
-    heaviest = account.heaviest()
-    own = [one.public_loss(heaviest, policy, account.device_tilt) for one in others]
+    own = [one.public_loss(account.most(one.own), policy) for one in others]
     return max([account.price().epsilon, *own])
 
 

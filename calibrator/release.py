@@ -143,9 +143,8 @@ def close(
             loss=after.epsilon,
             refused=f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {policy.epsilon.public:g}",
         )
-    heaviest = account.heaviest(debit)
     for one in others:
-        found = one.public_loss(heaviest, policy, account.device_tilt)
+        found = one.public_loss(account.most(one.own, debit), policy)
         if found > policy.epsilon.public:
             return Closed(
                 span,

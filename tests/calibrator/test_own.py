@@ -197,6 +197,48 @@ def test_releases_tell_no_more_of_it_than_the_public_may_know(here: Desk) -> Non
     assert state.stopped is None
 
 
+def test_a_weaker_setting_does_not_make_earlier_windows_dearer(here: Desk) -> None:
+    """Windows spent all of ε behind much noise; then the cohort's noise falls, and a device for which it is too weak
+    gets its own. No tick of those windows can carry either: nothing is over budget, and the next window is released."""
+    believe(here, {"": WIDE})
+    own(here)
+    for number in range(3):
+        first = START + number * 20
+        here.clock.tick = first + 21
+        here.cohort.take([from_device(f"d{n}", first, states(20, n), noise=1) for n in range(2)])
+        (closed,) = here.cohort.close_due()
+        assert closed.entry is not None, closed.refused
+    beside = Box(0.1, 0.4, 0.1, 0.4)
+    believe(here, {"": QUICK, "d0": beside}, looks=2)
+    made = own(here)
+    assert set(made) == {"d0"}
+    weak = flips_of(here.cohort.settings()[STREAM].message.noise)
+    (state,) = here.cohort.accounts()
+    assert state.stopped is None
+    assert state.public.loss <= 1.0
+    here.clock.tick = START + 82
+    here.cohort.take([from_device("d1", START + 60, states(20, 1), noise=2)])
+    (closed,) = here.cohort.close_due()
+    assert closed.entry is not None, closed.refused
+    with here.engine.begin() as db:
+        debits = public_debits(db, STREAM)
+    # d0 may have used any setting in the last window, and only the first one before.
+    noises = [weak, flips_of(made["d0"].message.noise), debits[-1].noise]
+    exact = max(
+        price_public([*debits[:-1], Debit(*_span(debits[-1]), noise)], beside, stream_policy()).epsilon
+        for noise in noises
+    )
+    (state,) = here.cohort.accounts()
+    assert exact <= state.public.loss <= 1.0
+    # Had they been priced behind the weaker noise, they would have been over budget.
+    through_weak = [Debit(*_span(one), weak) for one in debits[:-1]]
+    assert price_public(through_weak, beside, stream_policy()).epsilon > 1.0
+
+
+def _span(debit: Debit) -> tuple[int, int, int]:
+    return debit.first, debit.last, debit.tilt
+
+
 def test_a_device_over_its_budget_stops_the_release(here: Desk) -> None:
     """Where a device's own account would be over ε the window is refused, and the reason names the device."""
     own(here)
