@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from evaluation.recordings import Recording, fitted, household, people, sleepers
 from evaluation.report import Cell, Finding, Item, Picture, Table
 from evaluation.section import Job
+from evaluation.sections.utility_k import histograms
 from hushmq.explain.figure import Curve, Figure, Panel
 from pufferfish.amplification import release_tilt
 from pufferfish.binary import Box, limits, optimal_noise
@@ -24,7 +25,8 @@ sanitized at 2ε; the public reads releases worth ε made on the device from raw
 adversary, who knows any other states, and hold for ever, however many windows there are. Θ is all eleven
 sleepers' chains together for heart rate, and the one chain fitted to all people, or to the household,
 otherwise. "No data" says the long-run average every time: what is not below it tells nothing. Estimates are
-unbiased, and not cut to what is possible."""
+unbiased, and not cut to what is possible. A table in full has four states of activity, for the adversary who
+knows no state."""
 
 GOOD = 2.0
 """Percentage points."""
@@ -227,6 +229,7 @@ def run(job: Job) -> Iterator[Item]:
         figure = _figure(name, [point for point in points if point.cohort == name])
         yield Picture(name.replace(" ", "-"), figure, main=name == "heart rate")
     yield from findings(points)
+    yield from histograms(job, draws)
 
 
 def _figure(name: str, points: Sequence[Point]) -> Figure:

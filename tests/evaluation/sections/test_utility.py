@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from evaluation.recordings import Recording
+from evaluation.sections import utility_k
 from evaluation.sections.utility import (
     cut,
     from_device,
@@ -83,6 +84,40 @@ def test_hull() -> None:
     """The hull of boxes holds each."""
     boxes = [Box.point(0.1, 0.3), Box.point(0.2, 0.05)]
     assert all(hull(boxes).contains(box) for box in boxes)
+
+
+class TestFourStates:
+    """Whole histograms."""
+
+    def test_windows(self) -> None:
+        """Every state is counted in its window; a window less than half filled is left out."""
+        pieces = [np.array([0, 3, 3]), np.array([2]), np.array([1, 1])]
+        counts, places = utility_k.cut([Recording("d", 4, pieces, [5, 9, 14])], 4)
+        # ticks 0,1,2 | 4 | 9,10
+        assert counts.tolist() == [[1, 0, 0, 2], [0, 2, 0, 0]]
+        assert places.tolist() == [0, 2]
+
+    def test_errors(self, rng: np.random.Generator) -> None:
+        """From the device k·E|discrete Laplace of scale 2/τ|/2; from the stream, unbiased, with response's variance."""
+        tau, n = 0.5, 10_000
+        counts = np.full((2000, 4), n // 4)
+        ticks = np.full(2000, float(n))
+        a = math.exp(-tau / 2)
+        found = utility_k.misplaced(utility_k.from_device(counts, tau, rng) - counts, ticks)
+        assert found == pytest.approx(50 * 4 * 2 * a / (1 - a * a) / n, rel=0.03)
+        off = utility_k.from_stream(counts, tau, rng) - counts
+        assert off.mean(axis=0) == pytest.approx(np.zeros(4), abs=30)
+        # Of uniform states each output is as likely: variance n·¼·¾ less what the states themselves fix.
+        truth = math.exp(tau) / (3 + math.exp(tau))
+        lie = (1 - truth) / 3
+        variance = n / 4 * (truth * (1 - truth) + 3 * lie * (1 - lie)) / (truth - lie) ** 2
+        expected = 50 * 4 * math.sqrt(2 / math.pi * variance) / n
+        assert utility_k.misplaced(off, ticks) == pytest.approx(expected, rel=0.03)
+
+    def test_together(self) -> None:
+        """Devices' windows of the same number add up."""
+        values = np.array([[1.0, 0.0], [2.0, 5.0], [4.0, 1.0]])
+        assert utility_k.together(values, np.array([0, 2, 0])).tolist() == [[5.0, 1.0], [2.0, 5.0]]
 
 
 class TestReal:
