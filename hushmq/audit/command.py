@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from agent.perturb import Mechanism
@@ -15,6 +13,7 @@ from hushmq.answer import Line, answer
 from hushmq.arguments import add_adversary, add_json, blaming, positive, probability
 from hushmq.audit.claim import Claim, of_agent, typed
 from hushmq.audit.measure import ADVERSARIES, Audit, Perturb, audit
+from hushmq.progress import bar
 from pufferfish.binary import Noise
 
 NUMBERS = ("q", "r", "rho0", "rho1", "epsilon")
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         raise Problem(f"--ticks: {args.ticks} is out of range: {FEWEST} to {MOST}")
     with blaming("the noise"):
         found = audit(
-            claim, _as_a_device(claim), ticks=args.ticks, confidence=args.confidence, progress=_progress()
+            claim, _as_a_device(claim), ticks=args.ticks, confidence=args.confidence, progress=bar("audit")
         )
     answer(_lines(found), as_json=args.json)
     return 1 if found.objections() else 0
@@ -141,21 +140,3 @@ def _lines(found: Audit) -> list[Line]:
         Line("confidence", found.confidence, "of all this together"),
         Line("verdict", "refuted" if objections else "within the claim", "; ".join(objections.values())),
     ]
-
-
-def _progress() -> Callable[[float], None]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        return lambda share: None
-
-    def show(share: float) -> None:
-        filled = round(30 * share)
-        end = "\r\x1b[K" if share >= 1.0 else ""
-        print(
-            f"\raudit [{'█' * filled}{' ' * (30 - filled)}] {share:4.0%}{end}",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
-
-    return show

@@ -22,12 +22,12 @@ from random import SystemRandom
 from statistics import NormalDist
 
 from hushmq.audit.claim import Claim
+from hushmq.progress import Progress
 from pufferfish.binary import Adversary, Box, loss
 from pufferfish.frequency import highest, lowest
 from pufferfish.witness import Witness, best
 
 Perturb = Callable[[bytes], bytes]
-Progress = Callable[[float], None]
 
 ADVERSARIES: tuple[Adversary, Adversary] = ("prior", "informed")
 LAGS = 64

@@ -17,6 +17,7 @@ from hushmq.explain.terminal import draw
 from hushmq.explain.timeline import timeline_figure
 from hushmq.ledger import FORMAT as TIMELINE_FORMAT
 from hushmq.ledger import read_history
+from hushmq.progress import bar
 
 SUFFIXES = (".png", ".svg")
 
@@ -128,7 +129,8 @@ def _figure(args: argparse.Namespace) -> Figure:
         raise Problem(f"--epsilon: {low:g} to {high:g} is no range; LOW must be below HIGH")
     if not 2 <= args.points <= 200:
         raise Problem(f"--points: {args.points} is out of range: 2 to 200")
-    return scale_figure(read_chains(args.chain), low=low, high=high, points=args.points)
+    given = read_chains(args.chain)
+    return scale_figure(given, low=low, high=high, points=args.points, progress=bar("explain"))
 
 
 def _save(figure: Figure, path: Path) -> None:

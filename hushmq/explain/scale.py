@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from hushmq.chains import Chains
 from hushmq.explain.figure import Curve, Figure, Panel
+from hushmq.progress import Progress
 from hushmq.scale import METHODS
 
 REFERENCES = {"entry": "entry (promises less)", "limit": "limit (none can do with less)"}
 
 
-def scale_figure(given: Chains, *, low: float, high: float, points: int) -> Figure:
+def scale_figure(
+    given: Chains, *, low: float, high: float, points: int, progress: Progress = lambda share: None
+) -> Figure:
     """One curve for each method, at equal ratios of ε; a method without an answer is named with its reason."""
     epsilons = [low * (high / low) ** (i / (points - 1)) for i in range(points)]
+    done = 0
     curves, notes = [], []
     for name, method in METHODS.items():
         answered: dict[float, float] = {}
@@ -21,6 +25,8 @@ def scale_figure(given: Chains, *, low: float, high: float, points: int) -> Figu
                 answered[epsilon] = method(given, epsilon).scale
             except ValueError as error:
                 refusal = str(error)
+            done += 1
+            progress(done / (points * len(METHODS)))
         if answered:
             x, y = list(answered), list(answered.values())
             curves.append(Curve(REFERENCES.get(name, name), x, y, reference=name in REFERENCES))
