@@ -27,8 +27,8 @@ HEAD = """# Results
 
 What the papers report, what we claim beyond them, and where we lose, as measured by `hushmq evaluate`. SWC, WSC, CGSSY,
 SC and LCM are the papers of [theory-papers.md](theory-papers.md). Every number below comes from one run; the
-same seed gives the same numbers, except times. `hushmq evaluate SECTION` writes a section's tables in full, as
-CSV, with all its figures."""
+same seed gives the same numbers, except times and audits, which draw real noise. `hushmq evaluate SECTION` writes a
+section's tables in full, as CSV, with all its figures."""
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
