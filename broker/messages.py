@@ -323,6 +323,17 @@ class Account(Message):
     theta: Theta
 
 
+class Misfit(Message):
+    """The band of lags over which correlation exceeds that of the fitted chains most, beyond doubt."""
+
+    first: Annotated[int, Field(ge=1)]
+    last: Annotated[int, Field(ge=1)]
+    seen: float
+    fitted: float
+    covered: bool
+    """Whether Θ reaches so far that a chain in it has the correlation seen; a policy may want it told only."""
+
+
 class LedgerState(Message):
     """`ledger/<stream>`, retained: both audiences' accounts.
 
@@ -340,6 +351,8 @@ class LedgerState(Message):
     """Ticks that came after their window had closed: counted, in no release."""
     stopped: str | None = None
     """Why nothing more is released, if that is so."""
+    misfit: Misfit | None = None
+    """How far the data is from the chains that the promise assumes; none before there is evidence, or without it."""
     head: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     seal: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")] | None = None
 

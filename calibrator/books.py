@@ -5,12 +5,12 @@ Nothing here is remembered: losses are recomputed from the entries, as `verify` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from broker.messages import NoiseSetting, Policy, Release, StreamPolicy, decode
 from broker.noise import flips_of
@@ -30,8 +30,9 @@ from calibrator.charge import (
     tilt_of_devices,
 )
 from calibrator.ingest import late_ticks
-from calibrator.learn import learned, learned_devices
+from calibrator.learn import learned, learned_devices, misfit_of
 from calibrator.mark import NOTHING, contradiction, digest, read_marks
+from calibrator.misfit import Misfit
 from calibrator.own import holders, public_loss
 from pufferfish.binary import Box, Noise, loss
 
@@ -49,6 +50,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Own:
+    """What is believed of one device, and the version of its own noise setting if it has one."""
+
+    theta: Box
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Book:
     """One stream's accounts."""
 
@@ -60,6 +69,9 @@ class Book:
     operator: float
     history: list[Point]
     late: int
+    misfit: Misfit | None = None
+    devices: Mapping[str, Own] = field(default_factory=dict)
+    """Devices of which something is believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,8 @@ def read_book(db: Connection, stream: str) -> Book:
         operator=operator,
         history=history,
         late=late_ticks(db, stream),
+        misfit=misfit_of(db, stream),
+        devices={} if policy is None else _devices(db, stream, policy),
     )
 
 
@@ -148,6 +162,18 @@ def _stream_policy(db: Connection, stream: str) -> StreamPolicy | None:
 def _theta(db: Connection, stream: str, policy: StreamPolicy) -> Box:
     start, floor = box_of(policy.theta.start), box_of(policy.theta.floor)
     return learned(db, stream, start=start, floor=floor, misfit=policy.misfit)
+
+
+def _devices(db: Connection, stream: str, policy: StreamPolicy) -> dict[str, Own]:
+    start, floor = box_of(policy.theta.start), box_of(policy.theta.floor)
+    found = learned_devices(db, stream, start=start, floor=floor, misfit=policy.misfit)
+    rows = db.execute(
+        select(store.setting.c.device, func.max(store.setting.c.version))
+        .where(store.setting.c.stream == stream, store.setting.c.device.is_not(None))
+        .group_by(store.setting.c.device)
+    )
+    versions = {row[0]: row[1] for row in rows}
+    return {device: Own(theta, versions.get(device)) for device, theta in sorted(found.items())}
 
 
 def _holders(db: Connection, stream: str, policy: StreamPolicy, theta: Box) -> tuple[Holder, ...]:

@@ -27,6 +27,7 @@ from broker.messages import (
     StreamPolicy,
     decode,
 )
+from broker.messages import Misfit as MisfitMessage
 from broker.noise import flips_of
 from broker.problem import Problem, Reason, Rejected
 from broker.signature import PrivateKey, PublicKey, Signed, verify
@@ -36,8 +37,9 @@ from calibrator import collect, ingest, release, store
 from calibrator.account import Account
 from calibrator.charge import Holder, largest_device_tilt, operator_loss, tilt_of_devices
 from calibrator.config import DevicesSection
-from calibrator.learn import last_look, learned, learned_devices, progress
+from calibrator.learn import last_look, learned, learned_devices, misfit_of, progress
 from calibrator.mark import Mark, contradiction, mark_of, read_marks, write_marks
+from calibrator.misfit import Band
 from calibrator.own import Maker, holders, public_loss
 from calibrator.push import Current, current, next_setting, sign_anew, store_setting
 from calibrator.quarantine import Quarantine
@@ -105,6 +107,7 @@ class Cohort:
         self._mark_path = mark_path
         self._accounts: dict[str, Account] = {}
         self._looked: dict[str, _Look] = {}
+        self._misfits: dict[str, tuple[tuple[int, int], Band | None]] = {}
         self._own: dict[str, tuple[tuple[int, ...], dict[str, Current]]] = {}
         self._logged: dict[tuple[str, Reason], float] = {}
         self.policy = self._stored_policy()
@@ -544,9 +547,29 @@ class Cohort:
             public=told(stream.epsilon.public, public),
             late=ingest.late_ticks(db, name),
             stopped=stopped,
+            misfit=self._misfit(db, name, stream),
             # A ledger that is behind does not overwrite the mark that tells so.
             head=None if name in self.stopped else mark.head,
             seal=None if name in self.stopped else self._key.seal(mark.text(self.topics.cohort, name)),
+        )
+
+    def _misfit(self, db: Connection, name: str, stream: StreamPolicy) -> MisfitMessage | None:
+        """What the last look found; between looks it is remembered."""
+        now = progress(db, name)
+        at = (last_look(now.windows), now.contradictions)
+        known = self._misfits.get(name)
+        if known is None or known[0] != at:
+            found = misfit_of(db, name) if at[0] else None
+            known = self._misfits[name] = at, found.worst if found else None
+        worst = known[1]
+        if worst is None:
+            return None
+        return MisfitMessage(
+            first=worst.first,
+            last=worst.last,
+            seen=worst.seen,
+            fitted=worst.fitted,
+            covered=stream.misfit == "cover",
         )
 
     def _alarm(self, stream: str, why: str) -> None:

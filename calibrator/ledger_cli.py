@@ -28,6 +28,7 @@ ACTIONS = {
 }
 EXAMPLES = """examples:
   hushmq ledger show --config calibrator.toml
+  hushmq ledger plot --config calibrator.toml --output ledger.svg
   hushmq ledger show --database sqlite:////var/lib/hushmq/ledger.db --stream motion --json
   hushmq ledger verify --config calibrator.toml
   hushmq ledger export --config calibrator.toml --format csv > ledger.csv"""
@@ -41,10 +42,7 @@ def configure(actions: Any) -> None:
         action = actions.add_parser(
             name, help=help_, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        where = action.add_mutually_exclusive_group(required=True)
-        where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
-        where.add_argument("--database", metavar="URL", help="the database itself")
-        action.add_argument("--stream", help="this stream only")
+        add_where(action)
         if name == "export":
             action.add_argument("--format", choices=("csv", "jsonl"), default="csv", help="default: csv")
         else:
@@ -55,27 +53,46 @@ def configure(actions: Any) -> None:
             )
 
 
+def add_where(action: argparse.ArgumentParser) -> None:
+    """Add the options that say which ledger."""
+    where = action.add_mutually_exclusive_group(required=True)
+    where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
+    where.add_argument("--database", metavar="URL", help="the database itself")
+    action.add_argument("--stream", help="this stream only")
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the chosen action on a database that is only read."""
+    with _opened(args) as (db, mark_path):
+        if args.action == "show":
+            return _show(db, args)
+        if args.action == "verify":
+            return _verify(db, args, mark_path)
+        return _export(db, args)
+
+
+def books(args: argparse.Namespace) -> list[Book]:
+    """The accounts of the streams asked for, for whoever draws them."""
+    with _opened(args) as (db, _):
+        return _books(db, args)
+
+
+def _books(db: Connection, args: argparse.Namespace) -> list[Book]:
+    from calibrator.books import read_book, streams  # noqa: PLC0415  # as above
+
+    return [read_book(db, stream) for stream in streams(db, args.stream)]
+
+
+@contextmanager
+def _opened(args: argparse.Namespace) -> Iterator[tuple[Connection, Path | None]]:
     try:
-        with _opened(args) as (db, mark_path):
-            if args.action == "show":
-                return _show(db, args)
-            if args.action == "verify":
-                return _verify(db, args, mark_path)
-            return _export(db, args)
+        from calibrator.config import load  # noqa: PLC0415  # the parser alone needs none of it
+        from calibrator.store import open_to_read  # noqa: PLC0415  # as above
     except ModuleNotFoundError as error:
         raise Problem(
             f"'hushmq ledger {args.action}' needs {error.name}, which is not installed: "
             "pip install 'hushmq[calibrator]'"
         ) from None
-
-
-@contextmanager
-def _opened(args: argparse.Namespace) -> Iterator[tuple[Connection, Path | None]]:
-    from calibrator.config import load  # noqa: PLC0415  # the parser alone needs none of it
-    from calibrator.store import open_to_read  # noqa: PLC0415  # as above
-
     config = load(args.config) if args.config is not None else None
     engine = open_to_read(config.database if config else args.database)
     try:
@@ -86,17 +103,15 @@ def _opened(args: argparse.Namespace) -> Iterator[tuple[Connection, Path | None]
 
 
 def _show(db: Connection, args: argparse.Namespace) -> int:
-    from calibrator.books import read_book, streams  # noqa: PLC0415  # as above
-
     if args.last < 0:
         raise Problem(f"--last: {args.last} is below 0: give how many entries to show")
-    books = [read_book(db, stream) for stream in streams(db, args.stream)]
+    found = _books(db, args)
     if args.json:
-        print(json.dumps({book.stream: _summary(book) for book in books}, allow_nan=False))
+        print(json.dumps({book.stream: _summary(book) for book in found}, allow_nan=False))
         return 0
-    if not books:
+    if not found:
         print("the ledger is empty, and no policy has been followed yet")
-    for book in books:
+    for book in found:
         _print_book(book, args.last)
     return 0
 
@@ -117,9 +132,53 @@ def _summary(book: Book) -> dict[str, Any]:
         if book.theta is None
         else {"q": [book.theta.q_low, book.theta.q_high], "r": [book.theta.r_low, book.theta.r_high]},
         "late_ticks": book.late,
+        "misfit": _misfit(book),
+        "devices": {
+            name: {
+                "q": [one.theta.q_low, one.theta.q_high],
+                "r": [one.theta.r_low, one.theta.r_high],
+                "own_setting": one.version,
+            }
+            for name, one in book.devices.items()
+        },
+        "windows": [
+            {
+                "window": window,
+                "scope": scope,
+                "entries": count,
+                "tilt": tilt / 1e9,
+                "since": since,
+                "until": until,
+            }
+            for window, scope, count, tilt, since, until in _spenders(book)
+        ],
         "entries": [dict(row._mapping) for row in book.entries],
         "history": [{"entry": point.entry, "at": point.at, "loss": point.loss} for point in book.history],
     }
+
+
+def _misfit(book: Book) -> dict[str, Any] | None:
+    if book.misfit is None or book.policy is None:
+        return None
+    return {
+        "bands": [
+            {"first": one.first, "last": one.last, "seen": one.seen, "fitted": one.fitted, "error": one.error}
+            for one in book.misfit.bands
+        ],
+        "shift": book.misfit.shift,
+        "covered": book.policy.misfit == "cover",
+    }
+
+
+def _spenders(book: Book) -> list[tuple[str, str, int, int, str, str]]:
+    """Who spent: window, scope, entries, the largest tilt of one, when first and last."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for row in book.entries:
+        found.setdefault((row.window, row.scope), []).append(row)
+    return [
+        (*who, len(rows), max(row.tilt for row in rows), rows[0].at, rows[-1].at)
+        for who, rows in sorted(found.items())
+    ]
 
 
 def _print_book(book: Book, last: int) -> None:
@@ -146,8 +205,20 @@ def _print_book(book: Book, last: int) -> None:
             f"{len(book.entries)} entries, {book.late} ticks came late",
             highlight=False,
         )
+        console.print(_misfit_in_words(book), highlight=False)
+        own = sum(one.version is not None for one in book.devices.values())
+        if book.devices:
+            console.print(
+                f"{len(book.devices)} devices have a Θ of their own, {own} of them noise of their own",
+                highlight=False,
+            )
         if book.history:
             console.print(f"public loss  {_plot(book)}", highlight=False)
+        if book.entries:
+            spenders = Table("window", "scope", "entries", "tilt", "since", "until", box=None, padding=(0, 2))
+            for window, scope, count, tilt, since, until in _spenders(book):
+                spenders.add_row(window, scope, str(count), f"{tilt / 1e9:.6f}", since, until)
+            console.print(spenders)
     if last and book.entries:
         table = Table("entry", "when", "window", "scope", "ticks", "tilt", "why", box=None, padding=(0, 2))
         for row in book.entries[-last:]:
@@ -161,6 +232,23 @@ def _print_book(book: Book, last: int) -> None:
                 row.why,
             )
         console.print(table)
+
+
+def _misfit_in_words(book: Book) -> str:
+    worst = book.misfit.worst if book.misfit else None
+    if book.misfit is None:
+        return "misfit: not measured yet"
+    if worst is None:
+        return "misfit: none beyond doubt over lags up to 40"
+    covered = (
+        "Θ covers it"
+        if book.policy and book.policy.misfit == "cover"
+        else "reported only, Θ does not cover it"
+    )
+    return (
+        f"misfit: over lags {worst.first} to {worst.last} the correlation is {worst.seen:.2f}, of the fitted chains "
+        f"{worst.fitted:.2f}; {covered}"
+    )
 
 
 def _plot(book: Book) -> str:

@@ -48,6 +48,12 @@ class Misfit:
     bands: tuple[Band, ...]
     shift: float
 
+    @property
+    def worst(self) -> Band | None:
+        """The band with the largest excess; None where there is none."""
+        found = max(self.bands, key=lambda band: band.excess)
+        return found if found.excess else None
+
 
 def measure(evidence: Evidence, found: Fit) -> Misfit:
     """Compare the correlation seen with the fitted chains, pooled over devices by precision."""

@@ -28,6 +28,13 @@ examples:
   hushmq ledger price TIMELINE.json --adversary prior --json"""
 
 
+PLOTS = """The loss of both audiences after every entry of a calibrator's ledger, under the Θ believed now.
+
+examples:
+  hushmq ledger plot --config calibrator.toml
+  hushmq ledger plot --config calibrator.toml --stream motion --output ledger.svg"""
+
+
 class History(NamedTuple):
     """A timeline as the file tells it."""
 
@@ -37,8 +44,17 @@ class History(NamedTuple):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="price|show|verify|export")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="price|show|plot|verify|export")
     ledger_cli.configure(actions)
+    plotting = actions.add_parser("plot", help="both losses over time, beside their budgets", epilog=PLOTS)
+    ledger_cli.add_where(plotting)
+    plotting.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write a picture, FILE.png or FILE.svg, instead of drawing in the terminal",
+    )
+    add_json(plotting)
     pricing = actions.add_parser("price", help="the loss of a timeline and where it is reached", epilog=NOTES)
     pricing.add_argument(
         "timeline", type=Path, metavar="TIMELINE.json", help="the timeline, as described below"
@@ -48,6 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.action == "plot":
+        return _plot(args)
     if args.action != "price":
         return ledger_cli.run(args)
     history = read_history(args.timeline)
@@ -60,6 +78,14 @@ def run(args: argparse.Namespace) -> int:
         ],
         as_json=args.json,
     )
+    return 0
+
+
+def _plot(args: argparse.Namespace) -> int:
+    from hushmq.explain.output import show  # noqa: PLC0415  # that package reads timelines by way of this module
+    from hushmq.explain.spending import spending_figure  # noqa: PLC0415  # as above
+
+    show(spending_figure(ledger_cli.books(args)), output=args.output, as_json=args.json)
     return 0
 
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import shutil
-import sys
 from pathlib import Path
 
 from broker.problem import Problem
 from hushmq.arguments import add_adversary, add_chain, add_json, blaming, positive
 from hushmq.explain.figure import Figure
 from hushmq.explain.loss import loss_figure
-from hushmq.explain.terminal import draw
+from hushmq.explain.output import SUFFIXES, show
 from hushmq.explain.timeline import timeline_figure
 from hushmq.ledger import FORMAT as TIMELINE_FORMAT
 from hushmq.ledger import read_history
 from hushmq.progress import bar
-
-SUFFIXES = (".png", ".svg")
 
 EXAMPLES = """examples:
   hushmq explain loss --q 0.0893 --r 0.1092 --epsilon 1
@@ -100,15 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    figure = _figure(args)
-    if args.output is not None:
-        _save(figure, args.output)
-    if args.json:
-        print(json.dumps(figure.as_json(), allow_nan=False))
-    elif args.output is None:
-        paint = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        columns = shutil.get_terminal_size((80, 24)).columns
-        print(draw(figure, columns=min(columns, 120), paint=paint))
+    show(_figure(args), output=args.output, as_json=args.json)
     return 0
 
 
@@ -131,12 +117,3 @@ def _figure(args: argparse.Namespace) -> Figure:
         raise Problem(f"--points: {args.points} is out of range: 2 to 200")
     given = read_chains(args.chain)
     return scale_figure(given, low=low, high=high, points=args.points, progress=bar("explain"))
-
-
-def _save(figure: Figure, path: Path) -> None:
-    from hushmq.explain.picture import save  # noqa: PLC0415  # matplotlib, only for pictures
-
-    try:
-        save(figure, path)
-    except OSError as error:
-        raise Problem(f"--output: {path}: {error.strerror}; give a file that can be written") from None

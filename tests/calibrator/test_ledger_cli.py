@@ -11,6 +11,8 @@ import pytest
 from sqlalchemy import create_engine
 
 from broker.messages import Window
+from calibrator.books import verify
+from calibrator.store import open_to_read
 from hushmq.__main__ import main
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import STREAM, desk, policy, sqlite
@@ -46,11 +48,13 @@ def test_show(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Both accounts, the assumption, the plot and the last entries, for people and as JSON."""
     code, text_ = told(capsys, "show", "--database", url)
     assert code == 0
-    for words in (STREAM, "operator", "public", "P(0→1)", "public loss", "release and statistics"):
+    for words in (STREAM, "operator", "public", "P(0→1)", "public loss", "release and statistics", "misfit:"):
         assert words in text_
     code, json_ = told(capsys, "show", "--database", url, "--json")
     found = json.loads(json_)[STREAM]
     assert len(found["entries"]) == len(found["history"]) == 10
+    spenders = {(one["window"], one["scope"]): one["entries"] for one in found["windows"]}
+    assert spenders == {("short", "cohort"): 4, ("short", "device"): 4, ("long", "cohort"): 2}
     assert found["public"]["left"] == pytest.approx(found["public"]["budget"] - found["public"]["loss"])
     losses = [point["loss"] for point in found["history"]]
     assert losses == sorted(losses)
@@ -88,6 +92,8 @@ def test_a_ledger_on_postgresql_is_read_the_same(
         ("UPDATE ledger SET tilt = tilt - 1 WHERE id = 3", "entries as they were written"),
         ("UPDATE ledger SET at = '2020-01-01T00:00:00+00:00' WHERE id = 3", "entries as they were written"),
         ("DELETE FROM ledger WHERE id = 2", "entries as they were written"),
+        ("UPDATE ledger SET id = id + 100 WHERE id = 2", "entries as they were written"),
+        ("UPDATE ledger SET stream = 'other' WHERE id = 2", "entries as they were written"),
         (
             "INSERT INTO release SELECT 2, topic, payload, 0 FROM release WHERE entry = 1",
             "results are what was charged",
@@ -108,6 +114,39 @@ def test_a_changed_ledger_is_found_out(
     code, json_ = told(capsys, "verify", "--database", url, "--json")
     assert code == 1
     assert check in {one["check"] for one in json.loads(json_)["checks"] if not one["passed"]}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM ledger WHERE id = (SELECT max(id) FROM ledger)",
+        "DELETE FROM ledger",
+    ],
+)
+def test_the_mark_finds_out_what_the_chain_cannot(url: str, tmp_path: Path, statement: str) -> None:
+    """The last entries may be dropped without breaking the chain; the mark outside the database knows of them."""
+    change(url, statement)
+    engine = open_to_read(url)
+    with engine.connect() as db:
+        failed = {one.name for one in verify(db, STREAM, tmp_path / "mark") if not one.passed}
+    engine.dispose()
+    assert "reaches the high-water mark" in failed
+
+
+def test_plot(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The losses over time in the terminal, as a picture and as JSON; an empty ledger says so."""
+    code, text_ = told(capsys, "plot", "--database", url)
+    assert code == 0
+    for words in (STREAM, "public budget 1", "operator budget 4", "hours"):
+        assert words in text_
+    for name in ("ledger.svg", "ledger.png"):
+        assert told(capsys, "plot", "--database", url, "--output", str(tmp_path / name))[0] == 0
+        assert (tmp_path / name).stat().st_size > 5000
+    _, json_ = told(capsys, "plot", "--database", url, "--json")
+    (panel,) = json.loads(json_)["panels"]
+    assert len(panel["curves"][0]["y"]) == 10
+    assert main(["ledger", "plot", "--database", url, "--output", "ledger.pdf"]) == 2
+    assert ".png or .svg" in capsys.readouterr().err
 
 
 def test_export(url: str, capsys: pytest.CaptureFixture[str]) -> None:
