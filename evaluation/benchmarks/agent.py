@@ -1,10 +1,12 @@
-"""The agent's speed and size: sample to batch, acknowledged throughput, memory, CPU at 2 Hz, start, forced writes."""
+"""The agent's speed and size: acknowledged throughput, memory, CPU at 2 Hz, start, forced writes.
+
+From a sample to a batch: sanitize.py.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -20,9 +22,7 @@ from queue import SimpleQueue
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from agent.discretise import discretiser
 from agent.outbox import Made, Outbox
-from agent.perturb import Mechanism
 from agent.publish import Publisher
 from broker.connection import Connection
 from broker.log import logger
@@ -46,7 +46,6 @@ from broker.theta import theta_of
 from broker.topics import Topics
 from evaluation.benchmarks.rows import Row
 from pufferfish.binary import Box, optimal_noise
-from pufferfish.draw import threshold
 
 TOPICS = Topics("bench")
 DEVICE = "device"
@@ -60,7 +59,6 @@ def run() -> list[Row]:
         path = Path(folder)
         with NatsServer(_site(), path / "nats") as broker:
             return [
-                *_sample_to_batch(),
                 *_throughput(broker, path / "throughput"),
                 *_start(broker, path / "start"),
                 *_at_two_hertz(broker, path / "idle"),
@@ -114,35 +112,6 @@ def _best(
         call()
         found.append(clock() - began)
     return min(found)
-
-
-def _sample_to_batch() -> list[Row]:
-    """Numbers in, encoded batches of 100 out, against the bare comparison of os.urandom words with a threshold."""
-    count = 50_000
-    values = [random.uniform(60.0, 90.0) for _ in range(count)]
-    states = [int(value >= 75.0) for value in values]
-    discretise, mechanism = discretiser(_policy(2).streams["motion"]), Mechanism(_noise())
-    below = (threshold(0.3), threshold(0.3))
-
-    def ours() -> None:
-        for first in range(0, count, 100):
-            mechanism.batches("motion", first, discretise.states(values[first : first + 100]), None)
-
-    def bare() -> list[int]:
-        words = memoryview(os.urandom(8 * count)).cast("Q")
-        return [state ^ (word < below[state]) for state, word in zip(states, words, strict=True)]
-
-    mine, theirs = (count / _best(call, clock=time.process_time) for call in (ours, bare))
-    return [
-        Row(
-            "sample to packed batch",
-            mine,
-            "samples/s",
-            f"bare os.urandom comparison, {theirs:,.0f}/s",
-            mine / theirs,
-            "≥ 150,000/s",
-        )
-    ]
 
 
 def _payloads(count: int) -> list[bytes]:
