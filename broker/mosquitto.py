@@ -1,8 +1,8 @@
 """Mosquitto, the broker most sites run already: its configuration, and one as a child process.
 
 Its defaults lose acknowledged messages: a queue ends at 1000, and what changed since the last half-hourly
-save dies with the process. Both are lifted here. The price of saving every change is speed: a hundred or two
-messages a second on a small machine, where NATS carries thousands and keeps them as well.
+save dies with the process. Both are lifted here. The price of saving every change is speed: about a hundred
+messages a second on a small machine, where NATS carries thousands and keeps them as well (benchmarks/brokers.py).
 """
 
 from __future__ import annotations
