@@ -13,7 +13,6 @@ import traceback
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TextIO, cast
 
 from broker.problem import Problem
@@ -65,22 +64,11 @@ def run(args: argparse.Namespace) -> int:
     return actions[args.action](args)
 
 
-def import_structlog_alone() -> None:
-    """Without what it imports for others: rich, to draw tracebacks, and asyncio, to log from coroutines. Saves 8 MB."""
-    if "structlog" in sys.modules:
-        return
-    stand_ins = {"rich": None, "asyncio": ModuleType("asyncio")}
-    here = {name: module for name, module in stand_ins.items() if name not in sys.modules}
-    sys.modules.update(here)  # type: ignore[arg-type]  # None is how an import is made to fail
-    import structlog  # noqa: F401, PLC0415  # imported for this effect
-
-    for name in here:
-        del sys.modules[name]
-
-
 def _run(args: argparse.Namespace) -> int:
-    import_structlog_alone()
-    from agent.config import Config, load  # noqa: PLC0415  # the parser alone needs none of it
+    from agent.lean import import_lean  # noqa: PLC0415  # the parser alone needs none of it
+
+    import_lean()
+    from agent.config import Config, load  # noqa: PLC0415  # as above
     from agent.daemon import Agent  # noqa: PLC0415  # as above
     from broker.log import logger  # noqa: PLC0415  # as above
 

@@ -109,7 +109,7 @@ class Outbox:
         )
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute("PRAGMA cache_size = -1024")
+        self._db.execute("PRAGMA cache_size = -256")
         if self._db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("quick_check")
         self._db.executescript(SCHEMA)

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any, NoReturn, Protocol, cast
 
 from broker.problem import Problem
@@ -74,6 +73,16 @@ class Parser(argparse.ArgumentParser):
         return "".join(f"; {names[-1]}: {text}" for names, text in takes if named & set(names) and text)
 
 
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for: no command needs it to start."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version  # noqa: PLC0415  # as said above
+
+        print(f"hushmq {version('hushmq')}")
+        parser.exit()
+
+
 def _parser() -> Parser:
     width = max(map(len, COMMANDS))
     listing = "\n".join(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items())
@@ -83,7 +92,7 @@ def _parser() -> Parser:
         epilog=f"commands:\n{listing}\n\nexamples:\n  hushmq demo --seconds 30\n"
         "  hushmq calibrate --q 0.09 --r 0.11 --epsilon 1\n  hushmq agent run --config agent.toml",
     )
-    parser.add_argument("--version", action="version", version=f"hushmq {version('hushmq')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     parser.add_argument(
         "command", metavar="COMMAND", help="one of the commands below; COMMAND --help tells more"
     )

@@ -313,8 +313,8 @@ def _at_two_hertz(broker: BrokerProcess, folder: Path) -> list[Row]:
 FULL = """
 import json, sys, threading, time
 from pathlib import Path
-from agent.cli import import_structlog_alone
-import_structlog_alone()
+from agent.lean import import_lean
+import_lean()
 from agent.config import load
 from agent.daemon import Agent
 from agent.tick import Clock
