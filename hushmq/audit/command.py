@@ -27,9 +27,9 @@ transcripts  from how often the most telling outputs around one tick are seen; a
 ticks        from how often single states are flipped; assumes that ticks are perturbed independently
 independence a test of that assumption
 
-Exit code 0: nothing refutes the claim. 1: it is refuted, and `why` says how. With --config it is the claim that the
-agent's stream makes to operators, for the settings in its folder; what the device releases beside the stream is
-priced as stated, not sampled.
+Exit code 0: nothing refutes the claim. 1: it is refuted, and the verdict says why. With --config it is the
+claim that the agent's stream makes to operators, for the settings in its folder; what the device releases
+beside the stream is priced as stated, not sampled.
 
 examples:
   hushmq audit --config agent.toml
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         found = audit(
             claim, _as_a_device(claim), ticks=args.ticks, confidence=args.confidence, progress=bar("audit")
         )
-    answer(_lines(found), as_json=args.json)
+    answer(_lines(found, as_json=args.json), as_json=args.json)
     return 1 if found.objections() else 0
 
 
@@ -107,8 +107,9 @@ def _as_a_device(claim: Claim) -> Perturb:
     return perturb
 
 
-def _lines(found: Audit) -> list[Line]:
+def _lines(found: Audit, *, as_json: bool) -> list[Line]:
     claim, objections = found.claim, found.objections()
+    why = "; ".join(objections.values())
     lines = [
         Line("epsilon", claim.epsilon, f"loss claimed, {claim.adversary} adversary"),
         Line("rho0", claim.noise.rho0, "a 0 is sent as 1 with this probability, as stated"),
@@ -138,5 +139,7 @@ def _lines(found: Audit) -> list[Line]:
         ),
         Line("ticks", found.ticks, "perturbed"),
         Line("confidence", found.confidence, "of all this together"),
-        Line("verdict", "refuted" if objections else "within the claim", "; ".join(objections.values())),
+        Line("verdict", "refuted" if objections else "within the claim", why),
+        # A program has no use for meanings, but for this one.
+        *([Line("why", why or None, "")] if as_json else []),
     ]

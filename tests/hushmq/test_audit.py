@@ -6,6 +6,7 @@ Where a test depends on chance, the chance that it fails with nothing wrong is b
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_the_command_says_within_the_claim(hushmq: Hushmq) -> None:
     """Exit code 0, a verdict, and the bounds of both adversaries in JSON."""
     found = hushmq("audit", *words(), "--json")
     assert (found.code, found.err) == (0, "")
-    assert found.json["verdict"] == "within the claim"
+    assert (found.json["verdict"], found.json["why"]) == ("within the claim", None)
     assert found.json["transcripts_prior"] <= found.json["transcripts_informed"] < found.json["stated"] <= 1.0
     assert found.json["ticks_prior"] <= found.json["ticks_informed"] < 1.0
     assert 190_000 < found.json["ticks"] <= 200_000
@@ -152,9 +153,20 @@ def test_the_command_says_refuted(hushmq: Hushmq) -> None:
     """Exit code 1, and why."""
     found = hushmq("audit", *words(rho0="0.2689", rho1="0.2689"))
     assert found.code == 1
-    assert "verdict" in found.out
-    assert "refuted" in found.out
-    assert "transcripts show a loss of at least" in found.out
+    assert re.search(
+        r"^verdict +refuted +the noise as stated loses 3.*; transcripts show a loss of at least",
+        found.out,
+        re.MULTILINE,
+    )
+
+
+def test_a_terminal_sees_how_far_it_is(hushmq: Hushmq, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar on standard error that is cleared before the answer; nothing where standard error is no terminal."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    found = hushmq("audit", *words())
+    assert re.search(r"\raudit \[█+ +\] +\d+%", found.err)
+    assert found.err.endswith("100%\r\x1b[K")
+    assert "audit [" not in found.out
 
 
 @pytest.mark.parametrize(
