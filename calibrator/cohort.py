@@ -186,7 +186,6 @@ class Cohort:
         return {
             name: ingest.Ticks(
                 latest=int(now * 1000 + skew_ms) // stream.period_ms,
-                skew=int(skew_ms) // stream.period_ms + 1,
             )
             for name, stream in (self.policy.streams if self.policy else {}).items()
         }
@@ -229,6 +228,10 @@ class Cohort:
 
     def _tick(self, stream: StreamPolicy, offset_s: float = 0.0) -> int:
         return int((self._clock() + offset_s) * 1000) // stream.period_ms
+
+    def _issue_tick(self, stream: StreamPolicy) -> int:
+        """The first tick that can carry a setting made now: that of the clock which is furthest behind."""
+        return max(0, self._tick(stream, -self._limits.skew_s))
 
     def _adopt(self, db: Connection, payload: bytes) -> None:
         """Follow a policy signed by ops if it is newer than the one followed."""
@@ -451,7 +454,7 @@ class Cohort:
             policy_version=self.policy.version,
             theta=theta,
             key=self._key,
-            tick=self._tick(stream),
+            tick=self._issue_tick(stream),
             others=self._holders(db, name, stream, theta),
         )
         if fresh is not None:
@@ -505,7 +508,7 @@ class Cohort:
             stream,
             self.policy.version,
             self._key,
-            self._tick(stream),
+            self._issue_tick(stream),
             account,
             holders(db, name, theta=account.theta, own=own),
         )

@@ -39,10 +39,9 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """The ticks that can be real: `latest` by now, and none more than `skew` before its noise was issued."""
+    """The ticks that can be real: none after `latest`, by the clock that is furthest ahead."""
 
     latest: int
-    skew: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +110,10 @@ class Group:
             raise Rejected(
                 Reason.POLICY_MISMATCH, f"noise version {message.noise} was never issued for {arrival.stream}"
             )
-        if first < issued - ticks.skew:
+        if first < issued:
             raise Rejected(
                 Reason.IMPOSSIBLE_TICK,
-                f"tick {first} carries noise version {message.noise}, which was issued at tick {issued}",
+                f"tick {first} carries noise version {message.noise}, which no tick before {issued} can",
             )
         states = unpack(message.states, message.count, message.bits)
         line = self._line(arrival.device, arrival.stream)

@@ -18,6 +18,7 @@ from broker.theta import box_of, theta_of
 from broker.topics import parse
 from calibrator import books, store
 from calibrator.charge import NANO, Debit, operator_loss, price_public, public_debits
+from calibrator.config import DevicesSection
 from calibrator.learn import FIRST_LOOK
 from calibrator.own import WORTH_OWN, holders
 from calibrator.push import Current, issued_to
@@ -274,3 +275,16 @@ def test_each_version_is_debiased_by_its_own_noise(here: Desk) -> None:
         rows = db.execute(select(store.statistic.c.device, store.statistic.c.noise)).all()
     assert sorted(map(tuple, rows)) == [("d0", 2), ("d2", 1)]
     assert message.tilt < NANO
+
+
+def test_a_clock_that_lags_is_reckoned_with(here: Desk) -> None:
+    """Ticks as far back as clocks may lag can carry a new setting: they are counted, and priced behind its noise."""
+    own(here)
+    skew = int(DevicesSection().skew_s)
+    with here.engine.begin() as db:
+        (one,) = holders(db, STREAM, theta=WIDE, own={"d0": QUICK})
+    assert [first for first, _ in one.own] == [START - skew]
+    here.cohort.take([from_device("d0", START - skew - 5, states(5), noise=2)])
+    assert here.cohort.rejected == {Reason.IMPOSSIBLE_TICK: 1}
+    here.cohort.take([from_device("d0", START - skew, states(5), noise=2)])
+    assert here.cohort.counted == 5
