@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run() -> list[Row]:
-    return [*_fresh_clone(), *_idle_agent()]
+    return [*_fresh_clone(), *idle_agent()]
 
 
 def _fresh_clone() -> list[Row]:
@@ -54,7 +54,7 @@ def _fresh_clone() -> list[Row]:
     ]
 
 
-def _idle_agent() -> list[Row]:
+def idle_agent() -> list[Row]:
     """Resident memory of an agent that is connected and waits for its first setting, beside a bare interpreter."""
     plan = make_plan(agents=1, epsilon=4.0, now=time.time())
     with (
@@ -64,8 +64,8 @@ def _idle_agent() -> list[Row]:
         config = write_agent(
             plan, plan.wearables[0], Address(f"mqtt://{server.host}:{server.port}"), Path(folder)
         )
-        agent = _resident([sys.executable, "-m", "hushmq", "agent", "run", "--config", str(config)])
-        bare = _resident([sys.executable, "-c", "import time; time.sleep(60)"])
+        agent = _resident(["-m", "hushmq", "agent", "run", "--config", str(config)], ready="broker connected")
+        bare = _resident(["-c", "import sys, time; print('up', file=sys.stderr); time.sleep(60)"], ready="up")
     return [
         Row(
             "resident memory of one idle agent",
@@ -78,13 +78,16 @@ def _idle_agent() -> list[Row]:
     ]
 
 
-def _resident(command: list[str], *, settle_s: float = 4.0) -> float:
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+def _resident(arguments: list[str], *, ready: str, settle_s: float = 2.0) -> float:
+    """Resident megabytes of a Python process, a little after it has said that it is ready."""
+    process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
     try:
+        if not any(ready in line for line in process.stderr or ()):
+            raise RuntimeError(f"a process ended before it said {ready!r}")
         time.sleep(settle_s)
         status = Path(f"/proc/{process.pid}/status").read_text()
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))
     return int(kilobytes) / 1024
