@@ -46,7 +46,7 @@ class TrustSection(Section):
         description="The largest ε of any audience that a policy may ask for; larger is refused."
     )
     rho_min: Probability = Field(
-        default=0.001, description="The smallest flip probability a noise setting may have."
+        default=0.001, description="The smallest probability of any one output that a noise setting may have."
     )
 
     @field_validator("ops_keys", "calibrator_keys")

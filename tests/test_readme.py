@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 
 from agent.config import Config as AgentConfig
-from broker.messages import Policy
+from agent.config import SimulateStates
+from broker.messages import LARGEST, Policy
+from broker.push_cli import ROOM, _plan, _words
+from broker.rollout import Heard
 from broker.signature import PrivateKey
+from broker.theta import IntervalTheta, theta_of
 from calibrator.config import Config as CalibratorConfig
 from tests.deploy.command import parse
 
@@ -67,6 +71,30 @@ def test_the_policy_is_one() -> None:
     """As `hushmq push` reads it."""
     (text,) = (block for block in blocks(ROOT / "README.md", "toml") if "[streams.presence]" in block)
     Policy.model_validate_json(json.dumps(tomllib.loads(text) | {"version": 1}))
+
+
+def test_the_policy_of_three_states_means_what_the_page_shows() -> None:
+    """What docs/states.md shows is what `hushmq push` says of the policy above it, line by line."""
+    page = ROOT / "docs" / "states.md"
+    text, source = blocks(page, "toml")
+    policy = Policy.model_validate_json(json.dumps(tomllib.loads(text) | {"version": 1}))
+    (shown,) = re.findall(r"^```\n\$ hushmq push[^\n]*\n(.*?)```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert shown.splitlines() == _words(policy, Heard(), _plan(policy, Heard()))
+    chain = tomllib.loads(source)["streams"]["activity"]["source"]
+    simulated = SimulateStates.model_validate_json(json.dumps(chain))
+    floor = policy.streams["activity"].theta.floor
+    assert floor.contains(IntervalTheta(low=simulated.transition, high=simulated.transition))
+
+
+@pytest.mark.parametrize(("k", "fits"), [(36, True), (45, False)])
+def test_messages_hold_as_many_states_as_the_page_says(k: int, *, fits: bool) -> None:
+    """About 40: an account has Θ in it twice, both directions with all their digits."""
+    low, high = (
+        tuple(tuple((stay if u == x else move / k) + 1e-5 / 7 for u in range(k)) for x in range(k))
+        for stay, move in ((0.3, 0.1), (0.7, 1.9))
+    )
+    told = theta_of(IntervalTheta(low=low, high=high).chains)
+    assert (2 * len(told.model_dump_json()) <= LARGEST - ROOM) == fits
 
 
 def test_the_agents_settings_are_right() -> None:
