@@ -10,10 +10,6 @@ e^{D(u,v)} for what goes from u to v, so that no v receives more than λ·b(v). 
 So `Step.bound` may be believed whoever made the plan, and `Step.plan` is free to be greedy: it fills sinks in a
 fixed order of the states (the north-west corner rule), in the best of a few orders. Up to four states that is
 optimal; beyond, it is within a fraction of a percent of the linear program. All ordered pairs go at once.
-
-Rows known only to lie in an interval class have two more places than states: what is certain is a row's lower bound,
-and the rest of the mass may be anywhere, so that of x stands at a place worth the largest g, that of y at one worth
-the least.
 """
 
 from __future__ import annotations
@@ -79,9 +75,9 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The rows of all ordered pairs x ≠ y: a[n] is the mass of x, b[n] the mass of y, over the places.
+    """The rows of all ordered pairs x ≠ y: a[n] is the mass of x, b[n] the mass of y, over the states.
 
-    `orders[o]` holds two orders of the places: in which sources are emptied, and in which sinks are filled.
+    `orders[o]` holds two orders of the states: in which sources are emptied, and in which sinks are filled.
     """
 
     states: int
@@ -91,20 +87,9 @@ class Step:
 
     @classmethod
     def of(cls, P: Matrix, orders: Index) -> Step:
-        """The step of a chain whose rows are known."""
+        """The step of a chain."""
         x, y = pairs_of(len(P))
         return cls(len(P), P[x], P[y], orders)
-
-    @classmethod
-    def within(cls, lower: Matrix, orders: Index) -> Step:
-        """The step of a chain of which only lower bounds of the entries are known."""
-        k = len(lower)
-        x, y = pairs_of(k)
-        loose = np.maximum(1 - lower.sum(axis=1, keepdims=True), 0.0)
-        nothing = np.zeros_like(loose)
-        sources, sinks = np.hstack([lower, loose, nothing]), np.hstack([lower, nothing, loose])
-        places = np.broadcast_to(np.array([k, k + 1]), (*orders.shape[:2], 2))
-        return cls(k, sources[x], sinks[y], np.concatenate([orders, places], axis=2))
 
     @property
     def pairs(self) -> int:
@@ -118,28 +103,11 @@ class Step:
             ratios = np.where(self.a > 0, self.a / self.b, 0.0)
         return np.asarray(np.log(ratios.max(axis=1)), dtype=np.float64)
 
-    def _between(self, D: Matrix) -> tuple[Matrix, Index]:
-        """D between places, and the pair of states each entry comes from, as an index into the flat D."""
-        k, m = self.states, self.a.shape[1]
-        origin = np.arange(k * k).reshape(k, k)
-        if m == k:
-            return D, origin
-        of_highest = np.argmax(D, axis=0) * k + np.arange(k)
-        of_lowest = np.argmax(D, axis=1) + np.arange(k) * k
-        wide = np.zeros((m, m), dtype=np.intp)
-        wide[:k, :k] = origin
-        wide[k, :k] = of_highest
-        wide[:k, k + 1] = of_lowest
-        wide[k, k + 1] = np.argmax(D)
-        return D.ravel()[wide], wide
-
-    def target(self, D: Matrix, plan: Plan) -> Index:
+    def target(self, plan: Plan) -> Index:
         """The number of the pair whose D each shipment pays; the number of pairs stands for the diagonal."""
-        number = np.full(self.states**2, self.pairs)
-        x, y = pairs_of(self.states)
-        number[x * self.states + y] = np.arange(self.pairs)
-        _, origin = self._between(D)
-        return np.asarray(number[origin[plan.source, plan.sink]], dtype=np.intp)
+        number = np.full((self.states, self.states), self.pairs)
+        number[pairs_of(self.states)] = np.arange(self.pairs)
+        return np.asarray(number[plan.source, plan.sink], dtype=np.intp)
 
     def plan(self, D: Matrix, guess: Vector, choice: Index) -> tuple[Vector, Plan]:
         """Greedy plans in the orders `choice`, and log λ where supply meets demand along them.
@@ -147,8 +115,8 @@ class Step:
         `guess` is a guess at log λ for each pair. The returned log λ is a Newton step from there, exact once
         the plan no longer changes its shape.
         """
-        m = self.a.shape[1]
-        W = np.exp(self._between(D)[0]).ravel()
+        k = self.states
+        W = np.exp(D).ravel()
         rows = np.arange(self.pairs)
         excess = self.a - np.exp(guess)[:, None] * self.b
         sources, supplies = _queue(excess, self.orders[choice, 0])
@@ -162,12 +130,12 @@ class Step:
         u, v = sources[0], sinks[0]
         supply, demand = supplies[0], demands[0]
         worth_v = np.ones(self.pairs)
-        worth_u = W[u * m + v]
+        worth_u = W[u * k + v]
         top = self.a[rows, u] * worth_u + self.a[rows, v]
         bottom = self.b[rows, u] * worth_u + self.b[rows, v]
         shipments = []
         for _ in range(max(1, int(np.max(more_sources + more_sinks)) + 1)):
-            w = W[u * m + v]
+            w = W[u * k + v]
             has_source, has_sink = i < more_sources, j < more_sinks
             # The last sink takes whatever is left: the plan is complete even where the guess was too low.
             mass = np.where(has_sink, np.minimum(supply, demand / w), supply)
@@ -179,13 +147,13 @@ class Step:
             u, v = np.where(next_u, sources[i, rows], u), np.where(next_v, sinks[j, rows], v)
             supply = np.where(next_u, supplies[i, rows], supply)
             demand = np.where(next_v, demands[j, rows], demand)
-            w = W[u * m + v]
+            w = W[u * k + v]
             worth_u = np.where(next_u, w * worth_v, worth_u)
             worth_v = np.where(next_v, worth_u / w, worth_v)
-            place = np.where(next_u, u, v)
+            state = np.where(next_u, u, v)
             worth = np.where(next_u, worth_u, np.where(next_v, worth_v, 0.0))
-            top += self.a[rows, place] * worth
-            bottom += self.b[rows, place] * worth
+            top += self.a[rows, state] * worth
+            bottom += self.b[rows, state] * worth
         source, sink, mass, value = (np.array(column) for column in zip(*shipments, strict=True))
         # Where all of a fits below λ·b, or the reverse, only the constant g is left, and its ratio is 1.
         top, bottom = np.where(balanced, top, 1.0), np.where(balanced, bottom, 1.0)
@@ -223,12 +191,12 @@ class Step:
 
     def bound(self, D: Matrix, plan: Plan) -> Vector:
         """What the plan proves for log λ of every pair, rounding included; infinite where it proves nothing."""
-        n, m = self.a.shape
-        first = np.arange(n) * m
+        n, k = self.a.shape
+        first = np.arange(n) * k
         mass = np.maximum(plan.mass, 0.0)
-        gone = np.bincount((first + plan.source).ravel(), mass.ravel(), n * m).reshape(n, m)
-        paid = mass * np.exp(self._between(D)[0][plan.source, plan.sink])
-        come = np.bincount((first + plan.sink).ravel(), paid.ravel(), n * m).reshape(n, m)
+        gone = np.bincount((first + plan.source).ravel(), mass.ravel(), n * k).reshape(n, k)
+        paid = mass * np.exp(D[plan.source, plan.sink])
+        come = np.bincount((first + plan.sink).ravel(), paid.ravel(), n * k).reshape(n, k)
         # Lowering every a(u) by a tenth of ROUNDING, relatively, costs no more than that in log λ. It hides what
         # subtraction loses where b(u) is far below a(u).
         load = np.maximum(self.a * (1 - ROUNDING / 10) - gone, 0.0) + come
@@ -238,8 +206,8 @@ class Step:
 
 
 def _queue(excess: Matrix, order: Index) -> tuple[Index, Matrix]:
-    """The places with positive excess first, in the given order, and their excess; one column per pair."""
+    """The states with positive excess first, in the given order, and their excess; one column per pair."""
     row = np.arange(len(excess))[:, None]
     first = np.argsort(excess[row, order] <= 0, axis=1, kind="stable")
-    places = order[row, first]
-    return places.T.copy(), np.maximum(excess[row, places], 0.0).T.copy()
+    states = order[row, first]
+    return states.T.copy(), np.maximum(excess[row, states], 0.0).T.copy()

@@ -138,7 +138,7 @@ class Side:
         D = T + self.square(R)
         moved, plan = self.step.settle(D, R, self._choice)
         capped = cap < moved
-        sensitivity = self._sensitivity(D, plan, capped)
+        sensitivity = self._sensitivity(plan, capped)
         miss = np.where(capped, cap, moved) - R
         push = sensitivity.apply(shape[pairs_of(len(shape))])
         push = np.where(capped, (hops - 1) * shape.max(), push)
@@ -152,7 +152,7 @@ class Side:
         D = T + self.square(R)
         _, plan = self.step.plan(D, R, self._choice)
         capped = self.quilts.cap(T.max(), R)[0] <= R
-        upwards = self._sensitivity(D, plan, capped).settle(np.ones(self.step.pairs))
+        upwards = self._sensitivity(plan, capped).settle(np.ones(self.step.pairs))
         if not np.all(np.isfinite(upwards)):
             return None
         proofs = (self._proof(T, np.maximum(R + margin * upwards, 0.0)) for margin in MARGINS)
@@ -198,6 +198,6 @@ class Side:
             by_plan = self.step.bound(D, plan) <= R
         return Proof(R, np.where(by_plan, 1, hops), plan) if np.all(by_plan | (cap <= R)) else None
 
-    def _sensitivity(self, D: Matrix, plan: Plan, capped: NDArray[np.bool_]) -> Sensitivity:
+    def _sensitivity(self, plan: Plan, capped: NDArray[np.bool_]) -> Sensitivity:
         """The derivative of one step: a bound that comes from a quilt does not depend on R."""
-        return Sensitivity(np.where(capped, 0.0, plan.price), self.step.target(D, plan))
+        return Sensitivity(np.where(capped, 0.0, plan.price), self.step.target(plan))

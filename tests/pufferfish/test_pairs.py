@@ -112,20 +112,3 @@ def test_equal_rows_reveal_nothing() -> None:
     moved, plan = step.plan(D, np.zeros(6), np.zeros(6, dtype=np.intp))
     assert moved == pytest.approx(np.zeros(6), abs=1e-15)
     assert step.bound(D, plan) == pytest.approx(np.zeros(6), abs=2e-12)
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.05])
-def test_an_interval_step_covers_every_chain_inside(spread: float) -> None:
-    """The step of an interval class is at least the linear program of every chain in it, and equal if it is a point."""
-    rng = np.random.default_rng(5)
-    chain, D = random_chain(rng, 3), random_distance(rng, 3)
-    lower = chain.transition * (1 - spread)
-    orders = orders_of(chain)
-    bound, _ = best_plan(Step.within(lower, orders), D)
-    x, y = pairs_of(3)
-    for _ in range(20):
-        inside = lower + (1 - lower.sum(axis=1, keepdims=True)) * rng.dirichlet(np.full(3, 0.3), size=3)
-        exact = np.array([one_step(inside[i], inside[j], D) for i, j in zip(x, y, strict=True)])
-        assert np.all(bound >= exact - 1e-9)
-    if spread == 0:
-        assert bound == pytest.approx(exact, abs=1e-8)
