@@ -98,9 +98,10 @@ def _tightened(plan: Plan, record: Record) -> Check:
         applied = status.streams[STREAM].noise if status and STREAM in status.streams else None
         if applied not in tighter:
             behind.append(f"{wearable.name} has {applied}")
-    last = record.settings[max(record.settings)]
-    detail = (
-        f"signal 1−ρ0−ρ1 from {_signal(first):.3f} to {_signal(last):.3f} in {len(record.settings)} versions"
+    last = record.settings[max(version for version, one in record.settings.items() if one.device is None)]
+    own = len({one.device for one in record.settings.values()} - {None})
+    detail = f"signal 1−ρ0−ρ1 from {_signal(first):.3f} to {_signal(last):.3f}" + (
+        f"; settings of their own: {own}" if own else ""
     )
     return Check(
         "a tighter setting applied by all",

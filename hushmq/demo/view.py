@@ -124,11 +124,19 @@ def _noise(moment: Moment, width: int) -> RenderableType:
     table = Table(box=None, padding=(0, 1 if width < 45 else 2, 0, 0))
     for name in ("", "q in", "r in", "ρ0", "ρ1"):
         table.add_column(name, justify="right" if "ρ" in name else "left", no_wrap=True)
-    versions = sorted(moment.record.settings)
-    for version in versions if len(versions) <= 4 else [versions[0], *versions[-3:]]:
-        table.add_row(f"v{version}", *_setting(moment.record.settings[version]))
+    settings = moment.record.settings
+    cohorts = sorted(version for version, one in settings.items() if one.device is None)
+    for version in cohorts if len(cohorts) <= 4 else [cohorts[0], *cohorts[-3:]]:
+        table.add_row(f"v{version}", *_setting(settings[version]))
+    own = len({one.device for one in settings.values()} - {None})
+    body: list[RenderableType] = [table]
+    if own:
+        words = (
+            "1 device has a setting of its own" if own == 1 else f"{own} devices have settings of their own"
+        )
+        body.append(Text(words, style="dim"))
     return Panel(
-        table if versions else Text("no setting yet: nothing is published", style="dim"),
+        Group(*body) if cohorts else Text("no setting yet: nothing is published", style="dim"),
         title="Θ learned from the noisy stream",
         title_align="left",
         border_style="magenta",

@@ -62,6 +62,18 @@ def test_devices_have_lines_where_there_is_room() -> None:
     assert any("8,000 samples sanitized, 800 waiting; v2 on 8" in line for line in small)
 
 
+def test_settings_of_single_devices_are_counted_apart() -> None:
+    """The table is the cohort's; a device's own setting is no step of it."""
+    plan = played.plan()
+    now = moment(plan)
+    now.record.settings[3] = played.setting(plan.cohort, 2).model_copy(
+        update={"version": 3, "device": "wearable-1"}
+    )
+    shown = lines(now)
+    assert not any("v3 " in line for line in shown)
+    assert any("1 device has a setting of its own" in line for line in shown)
+
+
 def test_before_anything_has_happened() -> None:
     """Empty panels say what is being waited for."""
     plan = played.plan()
