@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pufferfish import binary, endless, mqm
 from pufferfish.chain import Chain
 from pufferfish.endless import Bound, bounded_loss, even, flat, largest_tilt, sides_of
+from pufferfish.limit import limit
 from pufferfish.side import Side
 from tests.pufferfish.oracles_k import histogram, losses, response, worst_mechanism
 from tests.pufferfish.test_pairs import random_chain
@@ -164,3 +165,15 @@ def test_losses_grow_with_tilt() -> None:
     taus = [1 / scale(chain, epsilon) for epsilon in (0.2, 1.0, 4.0)]
     assert taus == sorted(taus)
     assert [loss(chain, tau) for tau in taus] == pytest.approx([0.2, 1.0, 4.0], rel=1e-6)
+
+
+def test_many_states_are_certified_as_well() -> None:
+    """With more pairs than are solved directly: what is returned proves itself, below MQMExact and near the limit."""
+    level = np.arange(27)
+    near = np.exp(-np.abs(level[:, None] - level[None, :]) / 1.5) + 0.01
+    chain = Chain(near / near.sum(axis=1, keepdims=True))
+    bound = largest_tilt(sides_of(chain), even(27), 1.0)
+    assert bound.loss <= 1.0
+    check(bound, chain)
+    assert 1 / bound.tilt.max() <= 0.6 * mqm.exact([chain], None, 1.0).scale
+    assert 1 / bound.tilt.max() <= 1.1 * limit([chain], None, 1.0).scale
