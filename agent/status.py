@@ -14,6 +14,8 @@ from agent.stream import Stream
 from broker.connection import Connection
 from broker.messages import Status, StreamStatus
 
+NOT_ASKED = "no policy names the stream yet"
+
 
 def status(settings: Settings, outbox: Outbox, streams: Iterable[str], *, online: bool) -> Status:
     """The status as of the last commit; in ticks, sampled = counted + buffered + dropped."""
@@ -60,7 +62,7 @@ def report(
             buffered=each.buffered,
             dropped=each.dropped,
             watermark=book.watermark if book else None,
-            source_trouble=stream.source.trouble if stream else None,
+            source_trouble=stream.source.trouble if stream else NOT_ASKED,
             values_refused=stream.values_refused if stream else 0,
             clock_set=clock_set[name],
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.discretise import discretiser
+from agent.discretise import BinsDiscretiser, LabelsDiscretiser, discretiser
 from broker.messages import Bins, Labels, Threshold
 from tests.agent.peer import stream_policy
 
@@ -41,3 +41,24 @@ def test_it_does_not_matter_how_ticks_are_grouped_into_beats(
     found = discretiser(stream_policy(discretiser=setting))
     assert [state for value in values for state in found.states([value])] == states
     assert found.refused == refused
+
+
+@pytest.mark.parametrize(
+    ("hysteresis", "values", "states"),
+    [
+        (0.0, [-1e9, 9.9, 10, 19.9, 20, 30, 1e9, 0], [0, 0, 1, 1, 2, 3, 3, 0]),
+        (2.0, [9, 11, 12, 21, 22, 18, 17.9, 35, 28, 27.9, 7], [0, 0, 1, 1, 2, 2, 1, 3, 3, 2, 0]),
+        (2.0, [15, None, 21, 19, None], [1, None, 2, 2, None]),
+    ],
+)
+def test_bins_make_many_states(hysteresis: float, values: list[Any], states: list[int | None]) -> None:
+    """A bin is left only beyond the hysteresis of its own edges; a jump goes to the bin of the value."""
+    found = BinsDiscretiser((10.0, 20.0, 30.0), hysteresis)
+    assert found.states(values) == states
+    assert found.refused == 0
+
+
+def test_labels_make_many_states() -> None:
+    found = LabelsDiscretiser(("sit", "walk", "run"), {"0": "sit", "jog": "run", "true": "walk"})
+    assert found.states(["run", "sit", 0, "jog", True, "swim", 1, None]) == [2, 0, 0, 2, 1, None, None, None]
+    assert found.refused == 2
