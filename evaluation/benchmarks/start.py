@@ -64,7 +64,9 @@ def idle_agent() -> list[Row]:
         config = write_agent(
             plan, plan.wearables[0], Address(f"mqtt://{server.host}:{server.port}"), Path(folder)
         )
-        agent = _resident(["-m", "hushmq", "agent", "run", "--config", str(config)], ready="broker connected")
+        agent = _resident(
+            ["-P", "-m", "hushmq", "agent", "run", "--config", str(config)], ready="broker connected"
+        )
         bare = _resident(["-c", "import sys, time; print('up', file=sys.stderr); time.sleep(60)"], ready="up")
     return [
         Row(

@@ -29,7 +29,8 @@ class Player:
 
     def start(self) -> None:
         with self.log.open("ab") as log:
-            self.process = spawn([sys.executable, "-m", "hushmq", *self.command], log=log)
+            # -P: what lies in the folder where the demo was started, such as one called agent, is none of ours.
+            self.process = spawn([sys.executable, "-P", "-m", "hushmq", *self.command], log=log)
         self.starts += 1
 
     @property
