@@ -12,7 +12,7 @@ from pathlib import Path
 from agent.config import SimulateStates, load
 from agent.serve import read_report
 from agent.simulate import SimulatedChain
-from broker.messages import DeviceWindow, Release, decode
+from broker.messages import DeviceWindow, Refusal, Release, decode
 from broker.noise import Emission
 from broker.process import BrokerProcess
 from tests.agent.activity import CHAIN, MARK, SIMULATED, STATES, activity_noise, activity_policy
@@ -20,6 +20,7 @@ from tests.agent.peer import Peer, wait_until, write_config
 from tests.agent.running import process, running
 from tests.agent.test_cli import get
 from tests.agent.test_faults import balanced_at_the_end, more_counted, motion
+from tests.agent.test_promise import REFUSED
 from tests.agent.test_silence import NUMBER, TEXT, eavesdropper, everything_in, traces
 from tests.agent.test_windows import subscriber
 
@@ -90,6 +91,27 @@ def test_four_states_from_end_to_end(broker: BrokerProcess, tmp_path: Path) -> N
     for path, content in [*everything_in(device), (log, log.read_bytes())]:
         if path != device / "settings" / "policy.json":
             assert not raw_in(content), path
+
+
+def test_weaker_settings_are_refused_on_the_wire(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Each one is told in `status` with its reason, and not one tick is made with it; the next good one is taken."""
+    with Peer(broker) as peer:
+        peer.push(activity_policy(3))
+        peer.push(activity_noise(5, policy=3))
+        with process(write_config(tmp_path, broker.port, source=SIMULATED), log=tmp_path / "log") as child:
+            more_counted(peer, 50)
+            for number, (setting, reason) in enumerate(REFUSED.values()):
+                bad = setting.model_copy(update={"version": 6 + number})
+                told = Refusal(version=bad.version, reason=reason)
+                peer.push(bad)
+                wait_until(lambda told=told: peer.status and peer.status.streams["motion"].refused == told)
+            more_counted(peer, 50)
+            assert {batch.noise for batch in peer.batches} == {5}
+            peer.push(activity_noise(6 + len(REFUSED), policy=3))
+            wait_until(lambda: peer.batches[-1].noise == 6 + len(REFUSED))
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(5) == 0
+        balanced_at_the_end(peer)
 
 
 HEADINGS = ",".join(f'"{name}"' for name in STATES).encode()
