@@ -41,18 +41,29 @@ class Witness:
     right: Side
 
     @property
+    def other(self) -> int:
+        """The state that the outputs speak against."""
+        return 1 - self.state
+
+    @property
     def outputs(self) -> bytes:
         """The output at each tick seen."""
         distances = range(-self.left.seen, self.right.seen + 1)
         alternates = self.q + self.r > 1.0
         return bytes(self.state ^ (alternates and distance % 2) for distance in distances)
 
+    @property
+    def words(self) -> str:
+        """What is seen and told."""
+        told = "" if self.left.told is None else f" between known {self.left.told}s"
+        return "".join(map(str, self.outputs)) + told
+
     def likelihoods(self, noise: Noise) -> tuple[float, float]:
         """P(outputs | X_i = state, told) and P(outputs | X_i = the other, told)."""
         seen = self.outputs
         middle = self.left.seen
         found = []
-        for x in (self.state, 1 - self.state):
+        for x in (self.state, self.other):
             chance = _emits(noise, x, seen[middle])
             chance *= self._side(noise, x, seen[:middle], self.left)
             chance *= self._side(noise, x, seen[:middle:-1], self.right)
