@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from broker.theta import box_of
 from evaluation.report import Cell, Finding, Item, Picture, Table
 from evaluation.section import Job
 from hushmq.audit.claim import Claim, typed
 from hushmq.audit.measure import Audit, audit
 from hushmq.explain.figure import Curve, Figure, Panel
-from pufferfish.binary import Box, Noise, optimal_noise
+from pufferfish.binary import Box, Noise, loss, optimal_noise
 from pufferfish.cgssy import corollary_1
 from pufferfish.draw import Perturber
 
@@ -110,8 +111,8 @@ def _audited(case: Case, ticks: int) -> Audit:
 
 
 def _row(case: Case, found: Audit) -> list[Cell]:
-    q, r = case.claim.theta.q_low, case.claim.theta.r_low
-    real = typed(q, r, case.drawn, case.claim.epsilon, "informed").stated("informed")
+    theta = box_of(case.claim.setting.theta)
+    real = loss(theta, tau0=case.drawn.tau0, tau1=case.drawn.tau1)
     seen, flips = max(0.0, found.best_transcripts("informed").bound), found.by_ticks["informed"]
     verdict = f"refuted: {', '.join(found.objections())}" if found.objections() else STANDS
     return [case.name, case.claim.epsilon, real, seen, seen / real, flips, flips / real, verdict]

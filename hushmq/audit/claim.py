@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.config import load
+from agent.promise import operator_loss
 from agent.serve import read_report
 from agent.settings import Settings, Trust
 from agent.windows import tilt
 from broker.messages import NoiseSetting
-from broker.noise import Flips, flips_of
+from broker.noise import Flips
 from broker.problem import Problem
-from broker.theta import box_of, theta_of
-from pufferfish.binary import Adversary, Box, Noise, loss
+from broker.theta import theta_of
+from pufferfish.binary import Adversary, Box, Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +29,9 @@ class Claim:
     adversary: Adversary
     windows: float = 0.0
 
-    @property
-    def theta(self) -> Box:
-        return box_of(self.setting.theta)
-
-    @property
-    def noise(self) -> Noise:
-        return flips_of(self.setting.noise)
-
     def stated(self, adversary: Adversary) -> float:
-        """The loss computed from the noise as stated (docs/theory.md, Theorems 2, 4 and 6)."""
-        return loss(
-            self.theta,
-            tau0=self.noise.tau0 + self.windows,
-            tau1=self.noise.tau1 + self.windows,
-            adversary=adversary,
-        )
+        """The loss computed from the noise as stated: with two states the loss itself, with more what is proved."""
+        return operator_loss(self.setting.theta, self.setting.noise, self.windows, adversary)
 
 
 def typed(q: float, r: float, noise: Noise, epsilon: float, adversary: Adversary) -> Claim:
@@ -92,8 +80,6 @@ def of_agent(path: Path, stream: str | None) -> Claim:
             f"{path}: stream {name} follows no noise setting, so it publishes nothing that could be audited"
         )
     setting, policy = settings.noise[name], settings.policy.streams[name]
-    if setting.noise.k > 2:
-        raise Problem(f"{path}: stream {name} has {setting.noise.k} states; an audit is for streams of two")
     _same_as_running(config.folder, name, setting.version)
     return Claim(setting, policy.epsilon.operator, policy.adversary, tilt(policy))
 

@@ -9,7 +9,7 @@ Three things are looked at, and together they wrongly refute a true claim with p
   give the loss of an endless stream by the exact formula, so that noise a little too weak is found.
 - independence: whether flips up to 64 ticks apart agree more or less often than chance has it.
 
-docs/theory.md, Theorem 9.
+`bits` and `states` know how streams of two and of more states are looked at. docs/theory.md, Theorem 9.
 """
 
 from __future__ import annotations
@@ -21,28 +21,26 @@ from dataclasses import dataclass
 from random import SystemRandom
 from statistics import NormalDist
 
+from hushmq.audit.bits import Bits
 from hushmq.audit.claim import Claim
-from hushmq.progress import Progress
-from pufferfish.binary import Adversary, Box, loss
+from hushmq.audit.states import States
+from pufferfish.binary import Adversary
 from pufferfish.frequency import highest, lowest
-from pufferfish.witness import Witness, best
+from pufferfish.witness import Witness
+from pufferfish.witness_k import StateWitness
 
 Perturb = Callable[[bytes], bytes]
+Progress = Callable[[float], None]
 
-ADVERSARIES: tuple[Adversary, Adversary] = ("prior", "informed")
-LAGS = 64
 CHUNK = 1 << 19
 """Ticks perturbed at a time."""
-
-_BITS = bytes(value & 1 for value in range(256))
-_DIGITS = b"01" + bytes(254)
 
 
 @dataclass(frozen=True, slots=True)
 class Transcripts:
     """How often a witness was seen in `draws` streams given its state, and in as many given the other."""
 
-    witness: Witness
+    witness: Witness | StateWitness
     adversary: Adversary
     draws: int
     right: int
@@ -66,8 +64,8 @@ class Audit:
 
     def best_transcripts(self, adversary: Adversary) -> Transcripts:
         """Those with the highest bound, of all that this adversary could have made use of."""
-        able = ADVERSARIES[: ADVERSARIES.index(adversary) + 1]
-        return max((seen for seen in self.transcripts if seen.adversary in able), key=lambda seen: seen.bound)
+        able = [seen for seen in self.transcripts if seen.adversary in {adversary, "prior"}]
+        return max(able, key=lambda seen: seen.bound)
 
     def objections(self) -> dict[str, str]:
         """Why the claim does not hold, if it does not: what each kind of evidence says against it."""
@@ -100,89 +98,33 @@ def audit(
     progress: Progress = lambda share: None,
 ) -> Audit:
     """Perturb so many ticks and see what they show; half of them for the flips, half for transcripts."""
-    corners = claim.theta.worst()
-    plans = [(q, r, adversary, state) for q, r in corners for adversary in ADVERSARIES for state in (0, 1)]
-    # Two bounds for each witness, one for each flip probability, and the test of independence.
-    share = (1.0 - confidence) / (2 * len(plans) + 3)
-    deviations = NormalDist().inv_cdf(1.0 - share)
-    counter = _Counter(perturb, ticks, progress)
-    flips = counter.flips(ticks // 2)
-    each = (ticks - ticks // 2) // len(plans)
+    look = Bits(claim) if claim.setting.noise.k == 2 else States(claim)
+    # Two bounds for each witness, those of the flips, and the test of independence.
+    share = (1.0 - confidence) / (2 * look.witnesses + look.bounds + 1)
+    feed = _Feed(perturb, ticks, progress)
+    for states, outputs in feed.random(ticks // 2, look.states):
+        look.add(states, outputs)
+    each = (ticks - ticks // 2) // look.witnesses
     transcripts = []
-    for q, r, adversary, state in plans:
-        witness = best(q, r, claim.noise, state, adversary, ticks=each, deviations=deviations)
+    deviations = NormalDist().inv_cdf(1.0 - share)
+    for adversary, witness in look.telling(ticks=each, deviations=deviations):
         draws = max(1, each // (2 * len(witness.outputs)))
-        right, wrong = (counter.seen(witness, given, draws) for given in (state, 1 - state))
-        bound = _log_ratio(lowest(right, draws, share), highest(wrong, draws, share))
+        right, wrong = (feed.seen(witness, given, draws) for given in (witness.state, witness.other))
+        least, most = lowest(right, draws, share), highest(wrong, draws, share)
+        bound = math.log(least / most) if least > 0.0 else -math.inf
         transcripts.append(Transcripts(witness, adversary, draws, right, wrong, bound))
     return Audit(
         claim=claim,
-        ticks=counter.done,
+        ticks=feed.done,
         confidence=confidence,
         transcripts=tuple(transcripts),
-        by_ticks={adversary: _by_ticks(claim, flips, adversary, share) for adversary in ADVERSARIES},
-        independence=flips.independence(),
+        by_ticks=look.by_ticks(share),
+        independence=look.dependence.chance(),
         share=share,
     )
 
 
-def _by_ticks(claim: Claim, flips: FlipCounts, adversary: Adversary, share: float) -> float:
-    """The loss of the smallest tilts that the flips leave possible, and of the windows beside the stream."""
-    rho0, rho1 = flips.most(0, share), flips.most(1, share)
-    tau0 = max(0.0, _log_ratio(1.0 - rho0, rho1)) + claim.windows
-    tau1 = max(0.0, _log_ratio(1.0 - rho1, rho0)) + claim.windows
-    return max(
-        loss(Box.point(q, r), tau0=tau0, tau1=tau1, adversary=adversary) for q, r in claim.theta.worst()
-    )
-
-
-def _log_ratio(above: float, below: float) -> float:
-    return math.log(above / below) if above > 0.0 else -math.inf
-
-
-class FlipCounts:
-    """Flips of random states, counted by state and by pairs of ticks."""
-
-    def __init__(self) -> None:
-        self._states = [0, 0]
-        self._flipped = [0, 0]
-        self._pairs: dict[tuple[int, int, int], list[int]] = {}
-
-    def add(self, states: bytes, outputs: bytes) -> None:
-        """Count one stretch of ticks, as bits of large numbers."""
-        ticks = len(states)
-        whole = (1 << ticks) - 1
-        x = int(states.translate(_DIGITS), 2)
-        flipped = x ^ int(outputs.translate(_DIGITS), 2)
-        masks = (whole ^ x, x)
-        for state, mask in enumerate(masks):
-            self._states[state] += mask.bit_count()
-            self._flipped[state] += (flipped & mask).bit_count()
-        for lag in range(1, min(LAGS, ticks - 1) + 1):
-            later = flipped >> lag
-            for first, mask in enumerate(masks):
-                for second, other in enumerate(masks):
-                    both = other & (mask >> lag)
-                    here, there = flipped & both, later & both
-                    counts = self._pairs.setdefault((lag, first, second), [0, 0, 0, 0])
-                    for place, number in enumerate((both, here, there, here & there)):
-                        counts[place] += number.bit_count()
-
-    def most(self, state: int, error: float) -> float:
-        """What the probability of a flip in that state is not above, but with that error."""
-        return highest(self._flipped[state], self._states[state], error)
-
-    def independence(self) -> float:
-        """The p-value of the most correlated pair of ticks and states, for having looked at all of them."""
-        worst = 0.0
-        for pairs, here, there, both in self._pairs.values():
-            spread = here * (pairs - here) * there * (pairs - there)
-            if spread > 0:
-                worst = max(worst, abs(pairs * both - here * there) * math.sqrt(pairs / spread))
-        return min(1.0, len(self._pairs) * math.erfc(worst / math.sqrt(2.0)))
-
-
-class _Counter:
+class _Feed:
     """Feeds the perturber and counts what comes out."""
 
     def __init__(self, perturb: Perturb, ticks: int, progress: Progress) -> None:
@@ -190,15 +132,13 @@ class _Counter:
         self._random = SystemRandom()
         self.done = 0
 
-    def flips(self, ticks: int) -> FlipCounts:
-        """What happens to fair random states."""
-        found = FlipCounts()
+    def random(self, ticks: int, states: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Random states, made of random bytes by this table, and what becomes of them."""
         for size in _chunks(ticks, CHUNK):
-            states = os.urandom(size).translate(_BITS)
-            found.add(states, self._outputs(states))
-        return found
+            drawn = os.urandom(size).translate(states)
+            yield drawn, self._outputs(drawn)
 
-    def seen(self, witness: Witness, state: int, draws: int) -> int:
+    def seen(self, witness: Witness | StateWitness, state: int, draws: int) -> int:
         """How many of so many streams with that state at the attacked tick have the witness's outputs."""
         wanted = witness.outputs
         width = len(wanted)

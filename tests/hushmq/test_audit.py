@@ -9,18 +9,22 @@ import math
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from scipy.stats import binom
 
-from broker.noise import Flips, flips_of
+from broker.noise import Emission, Flips, flips_of
 from broker.process import BrokerProcess
+from hushmq.audit.bits import Bits
 from hushmq.audit.claim import Claim, typed
-from hushmq.audit.measure import Audit, FlipCounts, Perturb, audit
+from hushmq.audit.measure import Audit, Perturb, audit
 from pufferfish.binary import Adversary, Box, Noise, loss, optimal_noise
 from pufferfish.cgssy import corollary_2_exact
-from pufferfish.draw import Perturber
+from pufferfish.draw import CategoryPerturber, Perturber
+from pufferfish.emission import response
+from tests.agent.activity import SIMULATED, activity_noise, activity_policy
 from tests.agent.peer import CALIBRATOR, Peer, noise, policy, sign, wait_until, write_config
 from tests.agent.running import running
 from tests.hushmq.command import Hushmq
@@ -33,9 +37,13 @@ def ours(q: float, r: float, epsilon: float, adversary: Adversary = "informed") 
     return typed(q, r, optimal_noise(Box.point(q, r), epsilon, adversary), epsilon, adversary)
 
 
+def stated(claim: Claim) -> Noise:
+    return flips_of(claim.setting.noise)
+
+
 def of(claim: Claim, drawn: Noise | Perturb | None = None, ticks: int = 1_000_000) -> Audit:
     """An audit where the noise drawn may be another than stated."""
-    perturb = Perturber(drawn or claim.noise).perturb if isinstance(drawn, Noise | None) else drawn
+    perturb = Perturber(drawn or stated(claim)).perturb if isinstance(drawn, Noise | None) else drawn
     return audit(claim, perturb, ticks=ticks, confidence=SURE)
 
 
@@ -55,7 +63,7 @@ def test_ours_is_within_the_claim(q: float, r: float, epsilon: float, adversary:
     found = of(claim)
     assert found.objections() == {}
     for kind in ("prior", "informed"):
-        exact = loss(Box.point(q, r), tau0=claim.noise.tau0, tau1=claim.noise.tau1, adversary=kind)
+        exact = loss(Box.point(q, r), tau0=stated(claim).tau0, tau1=stated(claim).tau1, adversary=kind)
         assert found.best_transcripts(kind).bound < exact
         assert 0.7 * exact < found.by_ticks[kind] < exact
 
@@ -81,7 +89,7 @@ def test_noise_two_per_cent_too_weak_is_found() -> None:
     """The setting states the right ρ, the generator uses 2% less: some eighteen standard errors of the tilt."""
     claim = ours(0.2, 0.2, 1.0)
     assert claim.stated("informed") <= 1.0
-    weak = Noise(0.98 * claim.noise.rho0, 0.98 * claim.noise.rho1)
+    weak = Noise(0.98 * stated(claim).rho0, 0.98 * stated(claim).rho1)
     objections = of(claim, weak, ticks=4_000_000).objections()
     assert objections.keys() == {"ticks"}
     assert objections["ticks"].startswith("the flips show a loss of at least 1.")
@@ -90,14 +98,14 @@ def test_noise_two_per_cent_too_weak_is_found() -> None:
 def test_noise_far_too_weak_shows_in_transcripts() -> None:
     """With a third of the noise gone, outputs alone refute the claim, whatever the noise is made of."""
     claim = ours(0.2, 0.2, 1.0)
-    weak = Noise(2 / 3 * claim.noise.rho0, 2 / 3 * claim.noise.rho1)
+    weak = Noise(2 / 3 * stated(claim).rho0, 2 / 3 * stated(claim).rho1)
     assert "transcripts" in of(claim, weak, ticks=4_000_000).objections()
 
 
 def test_noise_drawn_once_for_two_ticks_is_found() -> None:
     """Each flip has its stated probability; the pairs give it away."""
     claim = ours(*HEART, 1.0)
-    even = Perturber(claim.noise)
+    even = Perturber(stated(claim))
 
     def paired(states: bytes) -> bytes:
         # Both ticks of a pair get the flip that a 0 would have got at the first.
@@ -115,19 +123,18 @@ def test_it_does_not_cry_wolf() -> None:
     rho = corollary_2_exact(0.3, 1.0)
     tau = math.log((1 - rho) / rho)
     claim = typed(0.3, 0.3, Noise(rho, rho), loss(Box.point(0.3, 0.3), tau0=tau, tau1=tau), "informed")
-    perturb = Perturber(claim.noise).perturb
+    perturb = Perturber(stated(claim)).perturb
     wolves = sum(bool(audit(claim, perturb, ticks=20_000, confidence=0.8).objections()) for _ in range(60))
     assert wolves <= binom.isf(1e-7, 60, 0.2)
 
 
 def test_independence_by_definition() -> None:
     """The p-value of the one pair of ticks there is, from its correlation."""
-    flips = FlipCounts()
-    states = bytes(1000)
-    flips.add(states, bytes([0, 1] * 500))
+    look = Bits(ours(*HEART, 1.0))
+    look.add(bytes(1000), bytes([0, 1] * 500))
     # Alternating flips: at lag 1 the correlation is −1 over 999 pairs.
-    assert flips.independence() < 1e-100
-    assert 0.5 < flips.most(0, 0.01) < 0.54
+    assert look.dependence.chance() < 1e-100
+    assert 0.5 < look.most(0, 0.01) < 0.54
 
 
 NUMBERS = {"--q": "0.2", "--r": "0.2", "--rho0": "0.4355", "--rho1": "0.4355", "--epsilon": "1"}
@@ -234,3 +241,52 @@ def test_a_running_agent(nats: BrokerProcess, tmp_path: Path, hushmq: Hushmq) ->
     # After the agent has gone, the folder alone speaks.
     kept.write_bytes(sign(noise(5), CALIBRATOR))
     assert hushmq("audit", "--config", path, *AGENT).code == 0
+
+
+def response_of(claim: Claim) -> Sequence[Sequence[float]]:
+    """The emission that a claim states."""
+    assert isinstance(claim.setting.noise, Emission)
+    return claim.setting.noise.emission
+
+
+def test_four_states_within_the_claim() -> None:
+    """An honest setting of four states stands, and what is shown is a lower bound on what is proved."""
+    claim = Claim(activity_noise(), 4.0, "prior")
+    found = audit(claim, CategoryPerturber(response_of(claim)).perturb, ticks=400_000, confidence=SURE)
+    assert found.objections() == {}
+    assert (
+        0.0 < found.best_transcripts("prior").bound < found.by_ticks["prior"] < claim.stated("prior") <= 4.0
+    )
+
+
+def test_four_states_with_too_little_noise() -> None:
+    """The setting states one tilt, the generator uses a larger one: transcripts and ticks both pass ε."""
+    claim = Claim(activity_noise(), 4.0, "prior")
+    found = audit(claim, CategoryPerturber(response(4, 5.0)).perturb, ticks=400_000, confidence=SURE)
+    assert found.objections().keys() >= {"transcripts", "ticks"}
+    assert "independence" not in found.objections()
+
+
+def test_four_states_drawn_once_for_two_ticks() -> None:
+    """Dependence is found with any number of states."""
+    claim = Claim(activity_noise(), 4.0, "prior")
+    honest = CategoryPerturber(response_of(claim))
+
+    def paired(states: bytes) -> bytes:
+        shifts = honest.perturb(bytes(len(states)))
+        return bytes((state + shifts[at & ~1]) % 4 for at, state in enumerate(states))
+
+    assert audit(claim, paired, ticks=200_000, confidence=SURE).objections().keys() == {"independence"}
+
+
+def test_a_running_agent_of_four_states(nats: BrokerProcess, tmp_path: Path, hushmq: Hushmq) -> None:
+    """The same command: what it sends is unpacked and audited on a chain of its Θ."""
+    path = write_config(tmp_path, nats.port, source=SIMULATED)
+    with Peer(nats) as peer, running(path):
+        peer.push(activity_policy())
+        peer.push(activity_noise())
+        wait_until(lambda: peer.total() > 0)
+        found = hushmq("audit", "--config", path, *AGENT)
+    assert (found.code, found.json["verdict"]) == (0, "within the claim")
+    assert 0.0 < found.json["ticks_prior"] < found.json["stated"] <= found.json["epsilon"] == 4.0
+    assert "ticks_informed" not in found.json
