@@ -73,9 +73,13 @@ class IntervalTheta(Entrywise):
     backward: Entrywise | None = None
 
     @model_validator(mode="after")
-    def _same_states(self) -> Self:
+    def _both_directions_agree(self) -> Self:
         if self.backward is not None and len(self.backward.low) != self.k:
             raise ValueError("backward must have as many rows as low and high")
+        try:
+            _ = self.chains
+        except ValueError as error:
+            raise ValueError(f"backward does not go with low and high: {error}") from None
         return self
 
     @property

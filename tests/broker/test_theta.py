@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from broker.noise import Certificate, Emission, Flips, flips_of
 from broker.problem import Problem
@@ -13,7 +17,7 @@ from pufferfish.binary import Box
 from pufferfish.contraction import certificate_for, certified_loss
 from pufferfish.emission import response
 from pufferfish.intervals import Class
-from tests.agent.activity import FLOOR, START, emission
+from tests.agent.activity import FLOOR, START, emission, theta_of_four
 from tests.pufferfish.test_intervals import around, member, random_class
 
 seeds = st.integers(0, 10**6)
@@ -61,6 +65,36 @@ def test_what_is_proved_for_a_hull_is_proved_for_what_is_told_of_it(seed: int) -
     except ValueError:
         return
     assert certified_loss(told.chains, proof) == proof.loss
+
+
+@st.composite
+def bounds(draw: st.DrawFn, k: int = 3) -> dict[str, list[list[float]]]:
+    """Of every kind: zeros, ones, equal, tiny, some that leave no chain."""
+    value = st.sampled_from([0.0, 1e-300, 1e-9, 0.25, 1 / 3, 0.5, 1 - 1e-9, 1.0])
+    pairs = [[sorted((draw(value), draw(value))) for _ in range(k)] for _ in range(k)]
+    return {
+        "low": [[one[0] for one in row] for row in pairs],
+        "high": [[one[1] for one in row] for row in pairs],
+    }
+
+
+@settings(deadline=None)
+@given(bounds(), st.none() | bounds())
+def test_any_bounds_are_a_class_or_refused(forward: dict[str, Any], backward: dict[str, Any] | None) -> None:
+    """What is taken has a meaning in both directions, so that nobody who reads it meets an error later."""
+    try:
+        told = IntervalTheta.model_validate_json(json.dumps(forward | {"backward": backward}))
+    except ValidationError:
+        return
+    assert told.contains(told)
+    assert theta_of(told.chains).chains == told.chains
+
+
+def test_directions_that_exclude_each_other_are_refused() -> None:
+    """A chain that stays with 0.4 to 0.45 cannot stay with 0.5 backwards."""
+    other = theta_of_four((0.5, 0.6), (0.1, 0.2))
+    with pytest.raises(ValidationError, match="backward does not go with low and high: entry 0, 0"):
+        IntervalTheta(low=FLOOR.low, high=FLOOR.high, backward=Entrywise(low=other.low, high=other.high))
 
 
 def test_one_class_contains_another_in_both_directions() -> None:
