@@ -83,7 +83,7 @@ class Agent:
                 streams=config.streams,
             )
             self._connection = self._connect(config)
-            opened.callback(lambda: self._connection.stop(max(0.5, self._leave_by - time.monotonic())))
+            opened.callback(self._disconnect)
             self._server = Server(
                 config.folder,
                 host=config.metrics.host,
@@ -377,6 +377,9 @@ class Agent:
                 self._posted.get_nowait()()
         self._news = True
         self._say(time.monotonic(), online=False)
+
+    def _disconnect(self) -> None:
+        self._connection.stop(min(2.0, max(0.5, self._leave_by - time.monotonic())))
 
     def _stop_sources(self) -> None:
         """All at once: one whose other end is gone may take a moment."""

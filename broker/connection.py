@@ -35,6 +35,11 @@ WATCH = 1.0
 """The network thread looks after its clocks (keep-alive, time-outs) at least this often, in seconds."""
 
 
+HUNG = 120.0
+"""A network thread that has not come round for so long (seconds) hangs: a pause, a name looked up in vain and a
+handshake that times out take less together."""
+
+
 class Offline(Exception):
     """Raised when a message cannot be handed over: no connection, or the in-flight window is full."""
 
@@ -84,6 +89,7 @@ class Connection:
         self._handed: deque[tuple[str, bytes, bool, Callable[[], None] | None]] = deque()
         self._stopping = threading.Event()
         self._stop_timeout = 2.0
+        self._came_round = time.monotonic()
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
@@ -96,8 +102,8 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """The network thread lives."""
-        return self._thread.is_alive()
+        """The network thread lives, and does not hang."""
+        return self._thread.is_alive() and time.monotonic() - self._came_round < HUNG
 
     @property
     def in_flight(self) -> int:
@@ -106,6 +112,7 @@ class Connection:
 
     def start(self) -> None:
         """Connect in the background, and again for ever with jittered back-off, from endpoint to endpoint."""
+        self._came_round = time.monotonic()
         self._thread.start()
 
     def publish(
@@ -164,6 +171,7 @@ class Connection:
         turn = failed = 0
         try:
             while not self._stopping.is_set():
+                self._came_round = time.monotonic()
                 settled = self._connect_once(self._endpoints[turn % len(self._endpoints)])
                 failed = 1 if settled else failed + 1
                 turn += 1
@@ -189,6 +197,7 @@ class Connection:
             )
             link.open()
             while not self._stopping.is_set() and link.step(self._wake_read.fileno(), WATCH):
+                self._came_round = time.monotonic()
                 if link.usable and usable_since is None:
                     usable_since = time.monotonic()
                     self._usable(endpoint)

@@ -90,13 +90,16 @@ def test_the_daemon_says_ready_feeds_the_watchdog_and_says_stopping(
 
 
 @pytest.mark.parametrize(
-    "end", ["return", "raise SystemExit", "raise MemoryError"], ids=["ended", "exited", "out of memory"]
+    "end",
+    ["return", "raise SystemExit", "raise MemoryError", "threading.Event().wait()"],
+    ids=["ended", "exited", "out of memory", "hanging"],
 )
 def test_with_its_network_thread_dead_the_watchdog_starves(
     manager: socket.socket, tmp_path: Path, end: str
 ) -> None:
-    """However it died: the rest of the agent goes on, and systemd restarts it."""
-    sabotage = f"from broker.connection import Connection\ndef run(self): {end}\nConnection._run = run"
+    """However it died, or hangs: the rest of the agent goes on, and systemd restarts it."""
+    sabotage = f"import threading\nfrom broker import connection\ndef run(self): {end}\n"
+    sabotage += "connection.Connection._run = run\nconnection.HUNG = 0.3"
     with watched(manager, write_config(tmp_path), sabotage) as child:
         assert starved(manager)
         assert child.poll() is None

@@ -264,6 +264,22 @@ def test_a_subscription_refused_again_and_again_is_tried_on_another_connection(
         assert (len(other.connects), other.subscribed) == (1, ["a"])
 
 
+def test_a_thread_that_hangs_is_not_alive(
+    scripted: ScriptedBroker, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callback that never returns is found out; one that is slow is not, nor is a broker that says nothing."""
+    monkeypatch.setattr("broker.connection.HUNG", 3.0)
+    release = threading.Event()
+    quiet = opened(scripted.endpoint)
+    stuck = opened(scripted.endpoint, client_id="stuck", on_change=lambda _connected: release.wait(PATIENCE))
+    assert quiet.wait_connected(PATIENCE)
+    assert stuck.alive
+    wait_for(lambda: not stuck.alive, "the thread to be found hanging")
+    assert quiet.alive
+    release.set()
+    wait_for(lambda: stuck.alive, "the thread to come round again")
+
+
 def test_what_is_granted_is_asked_for_again_where_nothing_may_be_missed(
     scripted: ScriptedBroker, opened: Open
 ) -> None:
