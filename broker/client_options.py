@@ -12,7 +12,11 @@ from broker.settings_file import read_secret
 
 def add_broker(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--broker", required=True, metavar="URL", help="mqtt://host[:port] or mqtts://host[:port]"
+        "--broker",
+        required=True,
+        action="append",
+        metavar="URL",
+        help="mqtt://host[:port] or mqtts://host[:port]; may be given again, for the nodes of a cluster",
     )
     parser.add_argument("--username", help="identity at the broker")
     parser.add_argument(
@@ -25,8 +29,8 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def endpoint(args: argparse.Namespace) -> Endpoint:
-    """The endpoint the options describe, or Problem."""
+def endpoints(args: argparse.Namespace) -> list[Endpoint]:
+    """Where the options say to connect, one after the other until one answers, or Problem."""
     password = None
     if args.password_file is not None:
         password = read_secret(args.password_file, "--password-file")
@@ -35,4 +39,4 @@ def endpoint(args: argparse.Namespace) -> Endpoint:
         if (args.certificate is None) != (args.certificate_key is None):
             raise Problem("--certificate and --certificate-key go together: give both or neither")
         tls = Tls(args.ca, args.certificate, args.certificate_key)
-    return Endpoint.parse(args.broker, username=args.username, password=password, tls=tls)
+    return [Endpoint.parse(url, username=args.username, password=password, tls=tls) for url in args.broker]

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from broker.client_options import add_broker, endpoint
+from broker.client_options import add_broker, endpoints
 from broker.forecast import Forecast, forecast
 from broker.messages import LARGEST, LedgerState, Policy, StreamPolicy, encode
 from broker.noise import Flips, kept
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     _check(tree, args.policy, version=tree.get("version", 1))
     if not (args.dry_run or args.yes or sys.stdin.isatty()):
         raise Problem("--yes: nobody can be asked here, so it has to be given (or --dry-run)")
-    watcher = Watcher(endpoint(args), str(tree.get("cohort", "")))
+    watcher = Watcher(endpoints(args), str(tree.get("cohort", "")))
     try:
         watcher.open()
         policy = _versioned(tree, args.policy, watcher.heard)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,15 +44,14 @@ class Progress:
 class Watcher:
     """Ops' view of one cohort."""
 
-    def __init__(self, endpoint: Endpoint, cohort: str) -> None:
+    def __init__(self, endpoints: Sequence[Endpoint], cohort: str) -> None:
         self.topics = Topics(cohort)
         self.heard = Heard()
-        self._endpoint = endpoint
         self._news = threading.Condition()
         self._at = time.monotonic()
         kinds: list[Literal["policy", "noise", "status", "ledger"]] = ["policy", "noise", "status", "ledger"]
         self._connection = Connection(
-            endpoints=[endpoint],
+            endpoints=endpoints,
             client_id=f"ops-{cohort}-{time.monotonic_ns():x}",
             subscriptions=[self.topics.all(kind) for kind in kinds],
             on_message=self._hear,
@@ -63,7 +63,7 @@ class Watcher:
         """Connect and wait until what the broker retains has arrived."""
         self._connection.start()
         if not self._connection.wait_connected(timeout):
-            raise Problem(f"--broker: {self._connection.last_error or f'{self._endpoint.url}: no answer'}")
+            raise Problem(f"--broker: {self._connection.last_error or 'no answer'}")
         self._at = time.monotonic()
         while (quiet := time.monotonic() - self._at) < SETTLED_S:
             time.sleep(SETTLED_S - quiet)

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel
 
-from broker.client_options import add_broker, endpoint
+from broker.client_options import add_broker, endpoints
 from broker.connection import Connection
 from broker.log import logger
 from broker.messages import LedgerState, NoiseSetting, Policy, Release, Status, decode
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     topics, kinds = Topics(args.cohort), tuple(args.only or ("release", "status"))
     arrived: queue.SimpleQueue[tuple[str, bytes, bool]] = queue.SimpleQueue()
     connection = Connection(
-        endpoints=[endpoint(args)],
+        endpoints=endpoints(args),
         client_id=f"watch-{args.cohort}-{time.monotonic_ns():x}",
         subscriptions=[topics.all(kind) for kind in kinds],
         on_message=lambda topic, payload, retained: arrived.put((topic, payload, retained)),

@@ -9,7 +9,7 @@ import pytest
 
 from agent.windows import Closed, release
 from broker.messages import DeviceWindow, Release, Status, decode, encode
-from broker.process import BrokerProcess
+from broker.process import BrokerProcess, free_port
 from broker.theta import IntervalTheta
 from hushmq.__main__ import main
 from tests.agent.activity import STATES, activity_noise, activity_policy
@@ -115,6 +115,17 @@ def test_releases_and_noise_of_many_states(
     assert "bin-9 0.2000 ± 0.0100, bin-8" in day
     assert "bin-2 0.0444 ± 0.0100 and 2 rarer; loss" in day
     assert any("version 1 for policy 1: kept 0." in line for line in lines)
+
+
+def test_the_next_address_is_tried(
+    told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--broker may be given again: a node that does not answer is no obstacle."""
+    given = options(told, tmp_path, "subscriber")
+    at = given.index("--broker")
+    nowhere = ["--broker", f"mqtt://127.0.0.1:{free_port('127.0.0.1')}"]
+    assert main([*given[:at], *nowhere, *given[at:], "--only", "release"]) == 0
+    assert capsys.readouterr().out.startswith("release ")
 
 
 @pytest.mark.parametrize(
