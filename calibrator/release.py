@@ -122,8 +122,8 @@ def close(
         if reason is not None:  # Θ has widened since the policy was accepted
             return Closed(span, refused=reason)
     noises = issued_noises(db, span.stream)
-    cohorts = issued_noises(db, span.stream, of_cohort=True).values()
-    spent = spending(
+    cohorts = issued_noises(db, span.stream, of_cohort=True, by=span.last).values()
+    whole = spending(
         policy,
         span.window,
         span.scope,
@@ -132,30 +132,21 @@ def close(
         device_tilt=account.device_tilt,
         others=others,
     )
-    if not spent.release:
+    if not whole.release:
         return Closed(span, refused=f"ε of {policy.epsilon.public:g} leaves less than a nano-nat for it")
-    least = max(cohorts, key=lambda noise: amplified(noise, spent.tilt / NANO))
-    debit = Debit(span.first, span.last, spent.tilt, least)
-    after = account.price_with(debit)
-    if after.epsilon > policy.epsilon.public:
-        return Closed(
-            span,
-            loss=after.epsilon,
-            refused=f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {policy.epsilon.public:g}",
-        )
-    for one in others:
-        found = one.public_loss(account.most(one.own, debit), policy)
-        if found > policy.epsilon.public:
-            return Closed(
-                span,
-                loss=found,
-                refused=f"the loss of {one.device} would be {found:.4f} of {policy.epsilon.public:g}",
-            )
+    # A setting that changed within the window leaves a little less than its share: then it is tried with less.
+    for spent in (whole, whole.lessened()):
+        least = max(cohorts, key=lambda noise: amplified(noise, spent.tilt / NANO))
+        loss, refused = _price(Debit(span.first, span.last, spent.tilt, least), policy, account, others)
+        if refused is None:
+            break
+    else:
+        return Closed(span, loss=loss, refused=refused)
     entry = _debit(db, span, spent, least)
     if spent.learning:
         ticks = policy.windows[span.window].ticks
         _write_statistics(db, span, sums, ticks=ticks, tilt=spent.learning)
-    draw = Draw(span, policy, spent, account=account, entry=entry, loss=after.epsilon)
+    draw = Draw(span, policy, spent, account=account, entry=entry, loss=loss)
     if span.scope == "cohort":
         messages = [draw.histogram("cohort", sums, noises)]
     else:
@@ -175,7 +166,22 @@ def close(
             for message in messages
         ],
     )
-    return Closed(span, entry=entry, loss=after.epsilon)
+    return Closed(span, entry=entry, loss=loss)
+
+
+def _price(
+    debit: Debit, policy: StreamPolicy, account: Account, others: Sequence[Holder]
+) -> tuple[float, str | None]:
+    """The loss if the debit were made, and why it may not be; None if it may."""
+    budget = policy.epsilon.public
+    after = account.price_with(debit)
+    if after.epsilon > budget:
+        return after.epsilon, f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {budget:g}"
+    for one in others:
+        found = one.public_loss(account.most(one.own, debit), policy)
+        if found > budget:
+            return found, f"the loss of {one.device} would be {found:.4f} of {budget:g}"
+    return after.epsilon, None
 
 
 def unsent(db: Connection) -> list[tuple[int, str, bytes]]:
@@ -202,11 +208,15 @@ def prune(db: Connection, stream: str, policy: StreamPolicy) -> None:
         db.execute(delete(batch).where(batch.c.stream == stream, batch.c.last <= min(known)))
 
 
-def issued_noises(db: Connection, stream: str, *, of_cohort: bool = False) -> Mapping[int, Noise]:
-    """The noise of every setting ever made for the stream, or only of those for every device, by version."""
+def issued_noises(
+    db: Connection, stream: str, *, of_cohort: bool = False, by: int | None = None
+) -> Mapping[int, Noise]:
+    """The noise of every setting for the stream, by version: of those for all devices, that a tick `by` can carry."""
     mine = setting.c.stream == stream
     if of_cohort:
         mine &= setting.c.device.is_(None)
+    if by is not None:
+        mine &= setting.c.issued <= by
     rows = db.execute(select(setting.c.version, setting.c.rho0, setting.c.rho1).where(mine))
     return {row.version: Noise(row.rho0, row.rho1) for row in rows}
 

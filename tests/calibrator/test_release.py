@@ -14,7 +14,7 @@ from broker.messages import Release, Window, decode
 from broker.noise import flips_of
 from calibrator import release, store
 from calibrator.account import Account
-from calibrator.charge import NANO, price_public, public_debits, scale_for, spending
+from calibrator.charge import NANO, Debit, price_public, public_debits, scale_for, spending
 from calibrator.noise import noisy
 from pufferfish.binary import Box
 from pufferfish.method import METHODS, Method
@@ -143,6 +143,31 @@ def test_a_window_over_budget_is_refused_and_charged_nothing(tmp_path: Path) -> 
         assert one.entry is None
         assert rows(here, "ledger") == before
         assert "release_refused" in here.log.getvalue()
+
+
+def test_a_window_that_fits_with_a_quarter_less_is_released_with_more_noise(tmp_path: Path) -> None:
+    """What changed within a window may leave less than its share: it spends three quarters then, and stays within ε."""
+    both = {"short": Window(ticks=20), "long": Window(ticks=40)}
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(windows=both))
+        here.window(0)
+        here.cohort.close_due()
+        less = stream_policy().epsilon.model_copy(update={"public": 0.95})
+        stream = stream_policy(windows=both, epsilon=less)
+        here.adopt(policy(2, windows=both, epsilon=less))
+        here.window(1)
+        ends = {one.span.window: one for one in here.cohort.close_due()}
+        assert ends["long"].entry is not None
+        assert (ends["long"].loss or 1.0) <= 0.95
+        whole = spending(stream, "long", theta=WIDE, noises=[one.noise for one in _debits(here)[:1]])
+        (long,) = [one for one in _debits(here) if one.last - one.first == 39]
+        assert long.tilt == whole.lessened().tilt
+        assert 0.74 * whole.tilt < whole.lessened().tilt <= 0.75 * whole.tilt
+
+
+def _debits(here: Desk) -> list[Debit]:
+    with here.engine.begin() as db:
+        return public_debits(db, STREAM)
 
 
 def test_the_ledger_keeps_within_the_budget_for_long(tmp_path: Path) -> None:

@@ -1,0 +1,177 @@
+"""A simulated month of a calibrator: what it holds in memory, and in its tables, does not grow with history.
+
+Twenty devices, a tick every ten seconds, a batch an hour, hourly and daily windows for the cohort and for each device.
+The clock is simulated; database, ledger, learning and settings are real. Memory is the process's, after three days and
+after thirty. The ledger and the releases it stands for are append-only and grow, on disk, with every window.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from broker.log import logger
+from broker.messages import (
+    Assumption,
+    Audiences,
+    Batch,
+    Policy,
+    StreamPolicy,
+    Threshold,
+    Window,
+    encode,
+)
+from broker.packing import pack
+from broker.signature import PrivateKey
+from broker.theta import theta_of
+from broker.topics import Topics
+from calibrator import store
+from calibrator.cohort import Arrived, Cohort
+from evaluation.benchmarks.rows import Row
+from pufferfish.binary import Box
+
+DEVICES, PERIOD_S, HOUR_S = 20, 10, 3600
+EARLY_DAYS, DAYS = 3, 30
+TICKS = HOUR_S // PERIOD_S
+THETA = Box(0.1, 0.45, 0.1, 0.45)
+STREAM = "motion"
+BEGIN = 1_800_000_000
+GROWING = {"ledger", "release"}
+OPS, KEY = PrivateKey.generate(), PrivateKey.generate()
+TOPICS = Topics("bench")
+
+
+class Clock:
+    """Seconds since the epoch."""
+
+    def __init__(self) -> None:
+        self.now = float(BEGIN)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def run() -> list[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        engine = store.open_store(store.sqlite_url(Path(name) / "ledger.db"))
+        clock = Clock()
+        cohort = Cohort(
+            engine,
+            cohort="bench",
+            key=KEY,
+            ops_keys=[OPS.public],
+            grace_s=60.0,
+            clock=clock,
+            log=logger("error"),
+        )
+        began = time.process_time()
+        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(_policy())))])
+        devices = [_Device(f"device-{number}") for number in range(DEVICES)]
+        early = _held(cohort)
+        for hour in range(DAYS * 24):
+            versions = _followed(cohort)
+            clock.now += HOUR_S
+            cohort.take([one.hour(hour, versions) for one in devices])
+            clock.now += 61
+            cohort.close_due()
+            clock.now -= 61
+            cohort.accounts()
+            cohort.mark_sent([(entry, topic) for entry, topic, _ in cohort.unsent()])
+            if hour == EARLY_DAYS * 24 - 1:
+                early = _held(cohort)
+        late, took = _held(cohort), time.process_time() - began
+        engine.dispose()
+    against = f"after {EARLY_DAYS} days"
+    return [
+        Row(
+            f"calibrator: memory after {DAYS} simulated days",
+            late[0],
+            "MB",
+            against,
+            late[0] / early[0],
+            aim="flat: 1",
+        ),
+        Row(
+            "rows kept, all but ledger and releases", late[1], "rows", against, late[1] / early[1], "flat: 1"
+        ),
+        Row("entries of the ledger, on disk", late[2], "rows", against, late[2] / early[2]),
+        Row("processor time for the whole month", took, "s"),
+    ]
+
+
+def _policy() -> Policy:
+    stream = StreamPolicy(
+        states=("still", "moving"),
+        period_ms=PERIOD_S * 1000,
+        discretiser=Threshold(at=1.0),
+        theta=Assumption(start=theta_of(THETA), floor=theta_of(Box(0.25, 0.3, 0.25, 0.3))),
+        epsilon=Audiences(operator=4.0, public=2.0),
+        windows={
+            "hour": Window(ticks=TICKS, scopes=("cohort", "device")),
+            "day": Window(ticks=24 * TICKS, scopes=("cohort", "device")),
+        },
+    )
+    return Policy(version=1, cohort="bench", streams={STREAM: stream})
+
+
+def _followed(cohort: Cohort) -> dict[str, tuple[int, float, float]]:
+    """By device, and for all others under the empty name: version and noise to use."""
+    found = {}
+    for name, setting in cohort.settings().items():
+        if name == STREAM:
+            found[""] = setting.message
+    for device, own in cohort.own_settings().get(STREAM, {}).items():
+        if own.message.version > found[""].version:
+            found[device] = own.message
+    return {
+        device: (message.version, *_probabilities(message.noise.model_dump()))
+        for device, message in found.items()
+    }
+
+
+def _probabilities(noise: dict[str, float]) -> tuple[float, float]:
+    return noise["rho0"], noise["rho1"]
+
+
+class _Device:
+    """A chain of its own, perturbed as told."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._rng = random.Random(name)
+        self._q, self._r = self._rng.uniform(0.2, 0.35), self._rng.uniform(0.2, 0.35)
+        self._state = 0
+
+    def hour(self, hour: int, versions: dict[str, tuple[int, float, float]]) -> Arrived:
+        version, rho0, rho1 = versions.get(self.name, versions[""])
+        sent = bytearray()
+        for _ in range(TICKS):
+            self._state ^= self._rng.random() < (self._r if self._state else self._q)
+            sent.append(self._state ^ (self._rng.random() < (rho1 if self._state else rho0)))
+        first = BEGIN // PERIOD_S + hour * TICKS
+        batch = Batch(
+            first=first,
+            after=first - 1 if hour else None,
+            count=TICKS,
+            states=pack(bytes(sent)),
+            noise=version,
+        )
+        return Arrived(TOPICS.batch(self.name, STREAM), encode(batch))
+
+
+def _held(cohort: Cohort) -> tuple[float, int, int]:
+    """Megabytes resident, rows that should not grow, entries of the ledger."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    with cohort._engine.begin() as db:
+        rows = {
+            table.name: int(db.execute(select(func.count()).select_from(table)).scalar_one())
+            for table in store.metadata.sorted_tables
+        }
+    kept = sum(count for name, count in rows.items() if name not in GROWING)
+    return pages * 4096 / 1e6, kept, rows["ledger"]
