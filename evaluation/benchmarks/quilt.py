@@ -11,6 +11,7 @@ Times are processor seconds, the least of several, so that other work on the mac
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -167,7 +168,7 @@ def _timeline() -> list[Row]:
 
 def _one_more(name: str, history: TimelineK, against: str, slow: float) -> Row:
     # Each time another tilt: what was priced once is remembered.
-    tilts = iter((0.030, 0.031, 0.032))
+    tilts = itertools.count(0.03, 1e-4)
 
     def price_another() -> None:
         tilt = next(tilts)
