@@ -206,6 +206,8 @@ def _words(policy: Policy, heard: Heard, plan: Plan) -> list[str]:
             f"tilt {share.tilt:.5f}, noise of scale {share.scale:.1f}"
             for share in after.shares
         ]
+        if len(after.shares) > 1:
+            lines.append(f"    a tick is in all {len(after.shares)} of these, and what they cost adds up")
         lines.append(f"    together with learning ({after.learning:.5f}) every tick pays {after.tilt:.5f}")
     return lines
 

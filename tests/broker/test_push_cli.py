@@ -128,8 +128,13 @@ def test_push_and_follow(
         "loss to operators",
         "error of an hourly histogram",
         "for the device",
+        "a tick is in all 2 of these, and what they cost adds up",
     ):
         assert words in told
+    tilts = [float(tilt) for tilt in re.findall(r"tilt ([0-9.]+)", told)]
+    learning, total = map(float, re.findall(r"learning \(([0-9.]+)\) every tick pays ([0-9.]+)", told)[0])
+    assert len(tilts) == 2
+    assert sum(tilts) + learning == pytest.approx(total, abs=2e-5)
 
 
 def test_versions_and_changes_are_found_on_the_broker(
