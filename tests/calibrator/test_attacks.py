@@ -14,7 +14,7 @@ import pytest
 from agent.config import TrustSection
 from agent.settings import Settings, Trust
 from agent.simulate import SimulatedChain
-from broker.messages import Batch, Counted, NoiseSetting, Seen, Window, decode, encode
+from broker.messages import Batch, Counted, DeviceWindow, NoiseSetting, Release, Seen, Window, decode, encode
 from broker.noise import Flips, flips_of
 from broker.packing import unpack
 from broker.problem import Reason, Rejected
@@ -192,6 +192,40 @@ def test_ticks_from_the_future_close_no_window(tmp_path: Path) -> None:
         here.adopt()
         here.cohort.take([from_device("d", START, [1, 0]), from_device("e", START + 100_000, [1])])
         assert here.cohort.close_due() == []
+
+
+def test_invented_releases_of_devices_spend_nothing_and_change_no_noise(tmp_path: Path) -> None:
+    """Whoever writes to a device's release topic can falsify a sum of its cohort, and nothing that is promised."""
+    windows = {"own": DeviceWindow(ticks=10, scale=50.0)}
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(device_windows=windows))
+        here.clock.tick = START + 12
+        (before,) = here.cohort.accounts()
+        setting = here.cohort.settings()[STREAM].payload
+        stored = decode(Release, (Path(__file__).parents[1] / "broker/stored/v1/Release.json").read_bytes())
+        for n in range(50):
+            invented = stored.model_copy(
+                update={
+                    "window": "own",
+                    "scope": f"d{n}",
+                    "first": START,
+                    "last": START + 9,
+                    "devices": 1,
+                    "ticks": 10,
+                    "counts": (-1000, 1010),
+                    "scale": 50.0,
+                    "loss": 0.0,
+                }
+            )
+            topic = TOPICS.release(STREAM, "own", f"d{n}")
+            here.cohort.take([Arrived(topic, encode(invented))])
+        here.cohort.close_due()
+        (after,) = here.cohort.accounts()
+        assert (after.entries, after.public, after.operator) == (0, before.public, before.operator)
+        assert here.cohort.settings()[STREAM].payload == setting
+        assert here.cohort.own_settings() == {STREAM: {}}
+        (total,) = [decode(Release, payload) for _, _, payload in here.cohort.unsent()]
+        assert total.devices == 50
 
 
 def test_replayed_batches_buy_no_second_look(tmp_path: Path) -> None:
