@@ -26,8 +26,8 @@ from pufferfish.intervals import Class
 from pufferfish.runs import Runs, nats, units
 from pufferfish.timeline import Entry, Price
 
-SETTLED = 1e-9
-"""How near its limit R is held."""
+SETTLED = 1e-8
+"""How near its limit R is held, relatively where that is large: well beyond what a limit claims to spare."""
 
 PATIENCE = 20_000
 """Ticks of a stretch that are followed; a class that has not settled by then has no price."""
@@ -84,7 +84,7 @@ class _Walk:
         while len(found) < length:
             R = self._step(near)
             # A look of h hops starts from any of the last ticks: all of them must have settled.
-            if len(found) >= len(near) and all(abs(one - limit) <= SETTLED for _, one in near):
+            if len(found) >= len(near) and all(abs(one - limit) <= SETTLED * (1 + limit) for _, one in near):
                 held = max(limit, R, *(one for _, one in near))
                 return _Stretch((*found, held), ((tilt, held),) * len(near))
             if len(found) == PATIENCE:

@@ -63,6 +63,15 @@ def test_an_endless_stream_costs_its_certificate() -> None:
     assert price.epsilon <= 1.0
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, 8.0, 12.0])
+def test_a_large_loss_has_a_price_however_long_the_stream(epsilon: float) -> None:
+    """Also where R is above 1 a long stretch settles: its price is finite and within what the certificate claims."""
+    theta = Class.of(Intervals.point(THREE))
+    tau = largest_tilt(theta, epsilon).tau * (1 - 1e-4)
+    price = IntervalTimeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
+    assert 0.95 * epsilon < price <= epsilon
+
+
 @settings(max_examples=10, deadline=None)
 @given(
     st.lists(
