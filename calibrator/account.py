@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from calibrator.charge import NANO, Debit, always, debits_after, joint_tilt
-from pufferfish.binary import Adversary, Box, Noise
-from pufferfish.timeline import Entry, Price, Timeline
+from calibrator.kind import AnyNoise, AnyTheta, AnyTimeline, timeline
+from pufferfish.binary import Adversary
+from pufferfish.timeline import Entry, Price
 
 FEW = 32
 """With more new entries than this, the timeline is made anew from the pieces: quicker than one by one."""
@@ -30,7 +31,7 @@ class Piece:
     first: int
     last: int
     tilt: int = 0
-    noises: frozenset[Noise] = frozenset()
+    noises: frozenset[AnyNoise] = frozenset()
 
     @property
     def tau(self) -> float:
@@ -46,13 +47,13 @@ class Piece:
 class Account:
     """What whoever reads only releases can infer under Θ. Follows the ledger; never ahead of it."""
 
-    def __init__(self, theta: Box, adversary: Adversary, device_tilt: int = 0) -> None:
+    def __init__(self, theta: AnyTheta, adversary: Adversary, device_tilt: int = 0) -> None:
         self.theta, self.adversary, self.device_tilt = theta, adversary, device_tilt
         self.entries = 0
         self._through = 0
-        self._timeline = Timeline(theta, adversary, always(device_tilt))
+        self._timeline = timeline(theta, adversary, always(device_tilt))
         self._pieces: list[Piece] = []
-        self._trial: tuple[Debit, Timeline] | None = None
+        self._trial: tuple[Debit, AnyTimeline] | None = None
 
     def follow(self, db: Connection, stream: str) -> None:
         """Take up the ledger's entries that are new since the last time."""
@@ -67,7 +68,7 @@ class Account:
         self.entries += len(new)
         self._trial = None
         held = [Entry(piece.first, piece.last, piece.tau, piece.tau) for piece in self._pieces]
-        self._timeline = Timeline(self.theta, self.adversary, [*always(self.device_tilt), *held])
+        self._timeline = timeline(self.theta, self.adversary, [*always(self.device_tilt), *held])
 
     def charge(self, entry: int, debit: Debit) -> None:
         """Take up one entry of the ledger, the next one."""
@@ -86,7 +87,7 @@ class Account:
         under = max((piece.tilt for piece in self._touched(debit)), default=0) if debit else 0
         return max(held, under + debit.tilt) if debit else held
 
-    def most(self, own: Iterable[tuple[int, Noise]], debit: Debit | None = None) -> float:
+    def most(self, own: Iterable[tuple[int, AnyNoise]], debit: Debit | None = None) -> float:
         """The largest tilt on any tick's true state, for a device that had these noises too, each from a tick on.
 
         A window is behind the noises that its ticks can carry; one that is issued later weakens no window before it.
@@ -103,7 +104,7 @@ class Account:
         """The price if the debit were made; nothing changes."""
         return self._with(debit).price()
 
-    def _with(self, debit: Debit) -> Timeline:
+    def _with(self, debit: Debit) -> AnyTimeline:
         """The timeline with the debit. What is tried is mostly what the ledger then brings, so it is kept for that."""
         if self._trial is None or self._trial[0] != debit:
             trial = copy.copy(self._timeline)

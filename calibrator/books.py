@@ -13,16 +13,15 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from broker.messages import NoiseSetting, Policy, Release, StreamPolicy, decode
-from broker.noise import flips_of
 from broker.problem import Problem, Rejected
 from broker.signature import Signed
-from broker.theta import box_of
 from calibrator import store
 from calibrator.account import Account
 from calibrator.charge import (
     NANO,
-    Debit,
     Holder,
+    debit_of,
+    issued_noises,
     largest_device_tilt,
     operator_loss,
     price_public,
@@ -30,11 +29,11 @@ from calibrator.charge import (
     tilt_of_devices,
 )
 from calibrator.ingest import late_ticks
-from calibrator.learn import learned, learned_devices, misfit_of
+from calibrator.kind import AnyNoise, AnyTheta, fingerprint, known_loss, of_wire, read, tilts
+from calibrator.learn import believed, believed_of_devices, misfit_of_stream
 from calibrator.mark import NOTHING, contradiction, digest, read_marks
 from calibrator.misfit import Misfit
 from calibrator.own import holders, public_loss
-from pufferfish.binary import Box, Noise, loss
 
 TOLERANCE = 1e-9
 """Two ways of adding up the same losses differ by rounding."""
@@ -53,7 +52,7 @@ class Point:
 class Own:
     """What is believed of one device, and the version of its own noise setting if it has one."""
 
-    theta: Box
+    theta: AnyTheta
     version: int | None
 
 
@@ -63,7 +62,7 @@ class Book:
 
     stream: str
     policy: StreamPolicy | None
-    theta: Box | None
+    theta: AnyTheta | None
     entries: list[Row[Any]]
     public: float
     operator: float
@@ -109,11 +108,12 @@ def read_book(db: Connection, stream: str) -> Book:
     operator = 0.0
     entries = _entries(db, stream)
     if policy is not None:
-        theta = _theta(db, stream, policy)
+        theta = believed(db, stream, policy)
         account = Account(theta, policy.adversary, largest_device_tilt(db, stream))
         others = _holders(db, stream, policy, theta)
+        noises = issued_noises(db, stream)
         for row in entries:
-            account.charge(row.id, _debit(row))
+            account.charge(row.id, debit_of(row, noises))
             history.append(Point(row.id, row.at, public_loss(account, others, policy)))
         operator = operator_loss(db, stream, policy, theta, others)
     return Book(
@@ -125,7 +125,7 @@ def read_book(db: Connection, stream: str) -> Book:
         operator=operator,
         history=history,
         late=late_ticks(db, stream),
-        misfit=misfit_of(db, stream),
+        misfit=None if policy is None else misfit_of_stream(db, stream, policy),
         devices={} if policy is None else _devices(db, stream, policy),
     )
 
@@ -137,6 +137,10 @@ def verify(db: Connection, stream: str, mark_path: Path | None = None) -> Iterat
     if mark_path is not None:
         yield _marks(db, stream, mark_path)
     yield _once(stream, entries)
+    noises = issued_noises(db, stream)
+    yield _behind(stream, entries, noises)
+    if any(row.noise not in noises for row in entries):
+        return  # what follows cannot be computed
     yield from _results(db, stream, entries)
     policy = _stream_policy(db, stream)
     if policy is not None:
@@ -150,23 +154,13 @@ def _entries(db: Connection, stream: str) -> list[Row[Any]]:
     )
 
 
-def _debit(row: Row[Any]) -> Debit:
-    return Debit(row.first, row.last, row.tilt, Noise(row.rho0, row.rho1))
-
-
 def _stream_policy(db: Connection, stream: str) -> StreamPolicy | None:
     policy = stored_policy(db)
     return None if policy is None else policy.streams.get(stream)
 
 
-def _theta(db: Connection, stream: str, policy: StreamPolicy) -> Box:
-    start, floor = box_of(policy.theta.start), box_of(policy.theta.floor)
-    return learned(db, stream, start=start, floor=floor, misfit=policy.misfit)
-
-
 def _devices(db: Connection, stream: str, policy: StreamPolicy) -> dict[str, Own]:
-    start, floor = box_of(policy.theta.start), box_of(policy.theta.floor)
-    found = learned_devices(db, stream, start=start, floor=floor, misfit=policy.misfit)
+    found = believed_of_devices(db, stream, policy)
     rows = db.execute(
         select(store.setting.c.device, func.max(store.setting.c.version))
         .where(store.setting.c.stream == stream, store.setting.c.device.is_not(None))
@@ -176,10 +170,8 @@ def _devices(db: Connection, stream: str, policy: StreamPolicy) -> dict[str, Own
     return {device: Own(theta, versions.get(device)) for device, theta in sorted(found.items())}
 
 
-def _holders(db: Connection, stream: str, policy: StreamPolicy, theta: Box) -> tuple[Holder, ...]:
-    start, floor = box_of(policy.theta.start), box_of(policy.theta.floor)
-    own = learned_devices(db, stream, start=start, floor=floor, misfit=policy.misfit)
-    return holders(db, stream, theta=theta, own=own)
+def _holders(db: Connection, stream: str, policy: StreamPolicy, theta: AnyTheta) -> tuple[Holder, ...]:
+    return holders(db, stream, theta=theta, own=believed_of_devices(db, stream, policy))
 
 
 def _chain(stream: str, entries: list[Row[Any]]) -> Check:
@@ -212,6 +204,14 @@ def _once(stream: str, entries: list[Row[Any]]) -> Check:
     return Check(stream, "every window charged once", True, f"{len(entries)} windows")
 
 
+def _behind(stream: str, entries: list[Row[Any]], noises: Mapping[int, AnyNoise]) -> Check:
+    """The noise that every entry was charged through is the one stored under its version."""
+    name = "noise as it was charged through"
+    digests = {version: fingerprint(noise) for version, noise in noises.items()}
+    wrong = [f"entry {row.id}" for row in entries if digests.get(row.noise) != row.noise_digest]
+    return Check(stream, name, not wrong, ", ".join(wrong[:3]) or f"{len(noises)} settings")
+
+
 def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[Check]:
     """Every stored result is of its entry, carries noise its entry paid for, and states the loss it had."""
     rows = db.execute(
@@ -224,6 +224,7 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
     wrong, losses = [], []
     tilt = largest_device_tilt(db, stream)
     account: Account | None = None
+    noises = issued_noises(db, stream)
     position = 0
     for row in rows:
         entry = by_entry[row.entry]
@@ -237,11 +238,11 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
             wrong.append(f"entry {row.entry}: its result speaks of another window or tilt")
         if message.scale * entry.tilt < NANO:
             wrong.append(f"entry {row.entry}: noise of scale {message.scale:g} costs more than was charged")
-        theta = box_of(message.theta)
+        theta = message.theta.chains
         if account is None or (account.theta, account.adversary) != (theta, message.adversary):
             account, position = Account(theta, message.adversary, tilt), 0
         while position < len(entries) and entries[position].id <= row.entry:
-            account.charge(entries[position].id, _debit(entries[position]))
+            account.charge(entries[position].id, debit_of(entries[position], noises))
             position += 1
         found = account.price().epsilon
         if abs(found - message.loss) > TOLERANCE * (1 + found):
@@ -259,7 +260,7 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
 
 
 def _budgets(db: Connection, stream: str, policy: StreamPolicy) -> Iterator[Check]:
-    theta = _theta(db, stream, policy)
+    theta = believed(db, stream, policy)
     tilt = largest_device_tilt(db, stream)
     others = _holders(db, stream, policy, theta)
     debits = public_debits(db, stream)
@@ -285,11 +286,10 @@ def _settings(db: Connection, stream: str, policy: StreamPolicy) -> Check:
         if current is None or message.policy != current.version:
             continue
         count += 1
-        noise, own = flips_of(message.noise), tilt_of_devices(policy) / NANO
-        found = loss(
-            box_of(message.theta), tau0=noise.tau0 + own, tau1=noise.tau1 + own, adversary=policy.adversary
-        )
-        if (row.rho0, row.rho1) != (noise.rho0, noise.rho1) or found > policy.epsilon.operator:
+        noise, own = of_wire(message.noise), tilt_of_devices(policy) / NANO
+        tau0, tau1 = tilts(noise)
+        found = known_loss(message.theta.chains, tau0 + own, tau1 + own, policy.adversary)
+        if read(row.noise) != noise or found > policy.epsilon.operator:
             wrong.append(f"version {row.version}")
     name = "settings keep the operator's promise"
     return Check(stream, name, not wrong, ", ".join(wrong) or f"{count} settings under this policy")

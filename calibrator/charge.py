@@ -5,6 +5,9 @@ about one sanitized state has tilt w, then what is published about the true stat
 
     amplified(ρ, w) = max over directions of log( ((1−ρ0)·e^w + ρ0) / (ρ1·e^w + 1−ρ1) ).
 
+For more than two states the noise is an emission matrix B, and amplified(B, w) the largest log ratio over pairs of
+states and sets S of outputs, log( (1 + (e^w−1)·B[u](S)) / (1 + (e^w−1)·B[v](S)) ) (pufferfish/emission.py).
+
 amplified is not subadditive: two things counted from the SAME sanitized states share their noise. So the ledger
 keeps w itself; the w of one tick are added first and amplified once.
 """
@@ -12,20 +15,31 @@ keeps w itself; the w of one tick are added first and amplified once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from broker.messages import StreamPolicy
+from broker.problem import Problem
+from calibrator.kind import (
+    AnyNoise,
+    AnyTheta,
+    amplified,
+    known_loss,
+    read,
+    release_tilt,
+    tilts,
+    timeline,
+    window_tilt,
+)
+from calibrator.statistics_k import MOST_STATES
 from calibrator.store import device_tilt, extent, ledger, setting
-from pufferfish.amplification import amplified, release_tilt
-from pufferfish.binary import Adversary, Box, Noise, limits, loss
-from pufferfish.method import window_limit
-from pufferfish.timeline import Entry, Price, price
+from pufferfish.binary import limits
+from pufferfish.timeline import Entry, Price
 
 T = TypeVar("T")
 NANO = 1_000_000_000
@@ -44,7 +58,7 @@ class Debit:
     first: int
     last: int
     tilt: int
-    noise: Noise
+    noise: AnyNoise
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +86,9 @@ class Holder:
     """
 
     device: str
-    theta: Box
-    noises: tuple[Noise, ...]
-    own: tuple[tuple[int, Noise], ...] = ()
+    theta: AnyTheta
+    noises: tuple[AnyNoise, ...]
+    own: tuple[tuple[int, AnyNoise], ...] = ()
 
     def public_loss(self, tau: float, stream: StreamPolicy) -> float:
         """At most what releases tell of it, if no tick's true state is tilted by more than τ.
@@ -86,13 +100,8 @@ class Holder:
     def operator_loss(self, stream: StreamPolicy, device_tilt: int = 0) -> float:
         """At most what its sanitized stream tells, whichever of its settings it used when."""
         own = device_tilt / NANO
-        tau0, tau1 = (max(taus) + own for taus in zip(*((n.tau0, n.tau1) for n in self.noises), strict=True))
+        tau0, tau1 = (max(taus) + own for taus in zip(*map(tilts, self.noises), strict=True))
         return known_loss(self.theta, tau0, tau1, stream.adversary)
-
-
-@lru_cache(maxsize=8192)
-def known_loss(theta: Box, tau0: float, tau1: float, adversary: Adversary) -> float:
-    return loss(theta, tau0=tau0, tau1=tau1, adversary=adversary)
 
 
 def public_debits(db: Connection, stream: str) -> list[Debit]:
@@ -106,8 +115,32 @@ def debits_after(db: Connection, stream: str, entry: int) -> list[tuple[int, Deb
         select(ledger)
         .where(ledger.c.stream == stream, ledger.c.audience == "public", ledger.c.id > entry)
         .order_by(ledger.c.id)
-    )
-    return [(row.id, Debit(row.first, row.last, row.tilt, Noise(row.rho0, row.rho1))) for row in rows]
+    ).all()
+    noises = issued_noises(db, stream) if rows else {}
+    return [(row.id, debit_of(row, noises)) for row in rows]
+
+
+def debit_of(row: Row[Any], noises: Mapping[int, AnyNoise]) -> Debit:
+    """The debit that a row of the ledger stands for; Problem where the noise it was charged through is lost."""
+    if row.noise not in noises:
+        raise Problem(
+            f"ledger entry {row.id} was charged through noise version {row.noise} of {row.stream}, which the database "
+            "does not hold: restore its settings"
+        )
+    return Debit(row.first, row.last, row.tilt, noises[row.noise])
+
+
+def issued_noises(
+    db: Connection, stream: str, *, of_cohort: bool = False, by: int | None = None
+) -> Mapping[int, AnyNoise]:
+    """The noise of every setting for the stream, by version: of those for all devices, that a tick `by` can carry."""
+    mine = setting.c.stream == stream
+    if of_cohort:
+        mine &= setting.c.device.is_(None)
+    if by is not None:
+        mine &= setting.c.issued <= by
+    rows = db.execute(select(setting.c.version, setting.c.noise).where(mine))
+    return {row.version: read(row.noise) for row in rows}
 
 
 def public_timeline(debits: Iterable[Debit]) -> list[Entry]:
@@ -123,7 +156,7 @@ def _joint_tilt(debits: Sequence[Debit]) -> float:
     return joint_tilt(sum(debit.tilt for debit in debits), {debit.noise for debit in debits})
 
 
-def joint_tilt(tilt: int, noises: Iterable[Noise]) -> float:
+def joint_tilt(tilt: int, noises: Iterable[AnyNoise]) -> float:
     """What `tilt` nano-nats on the sanitized states tell about the true ones, behind the least of the noises."""
     return max(amplified(noise, tilt / NANO) for noise in noises)
 
@@ -136,35 +169,37 @@ def operator_timeline(db: Connection, stream: str, device: str | None = None) ->
     mine = setting.c.device.is_(None) | (setting.c.device == device)
     always_ = always(largest_device_tilt(db, stream))
     rows = db.execute(
-        select(extent.c.first, extent.c.last, setting.c.rho0, setting.c.rho1).where(
+        select(extent.c.first, extent.c.last, setting.c.noise).where(
             extent.c.stream == stream, setting.c.stream == stream, setting.c.version == extent.c.noise, mine
         )
     )
-    spans = [(row.first, row.last, Noise(row.rho0, row.rho1)) for row in rows]
+    spans = [(row.first, row.last, tilts(read(row.noise))) for row in rows]
     return always_ + [
-        Entry(first, last, max(noise.tau0 for noise in active), max(noise.tau1 for noise in active))
+        Entry(first, last, *(max(taus) for taus in zip(*active, strict=True)))
         for first, last, active in _segments(spans)
     ]
 
 
 def operator_loss(
-    db: Connection, stream: str, policy: StreamPolicy, theta: Box, others: Iterable[Holder] = ()
+    db: Connection, stream: str, policy: StreamPolicy, theta: AnyTheta, others: Iterable[Holder] = ()
 ) -> float:
     """What the sanitized stream tells of any device: the cohort's under Θ, and those with settings of their own."""
-    found = price(operator_timeline(db, stream), theta, policy.adversary).epsilon
+    found = timeline(theta, policy.adversary, operator_timeline(db, stream)).price().epsilon
     tilt = largest_device_tilt(db, stream)
     for one in others:
         # The quick bound first: it is looked at closely only where it could be over.
         bound = one.operator_loss(policy, tilt)
         if bound > policy.epsilon.operator:
-            timeline = operator_timeline(db, stream, one.device)
-            bound = min(bound, price(timeline, one.theta, policy.adversary).epsilon)
+            own = timeline(one.theta, policy.adversary, operator_timeline(db, stream, one.device))
+            bound = min(bound, own.price().epsilon)
         found = max(found, bound)
     return found
 
 
-def price_public(debits: Iterable[Debit], theta: Box, stream: StreamPolicy, device_tilt: int = 0) -> Price:
-    return price([*always(device_tilt), *public_timeline(debits)], theta, stream.adversary)
+def price_public(
+    debits: Iterable[Debit], theta: AnyTheta, stream: StreamPolicy, device_tilt: int = 0
+) -> Price:
+    return timeline(theta, stream.adversary, [*always(device_tilt), *public_timeline(debits)]).price()
 
 
 def tilt_of_devices(stream: StreamPolicy) -> int:
@@ -192,8 +227,8 @@ def spending(
     window: str,
     scope: str = "cohort",
     *,
-    theta: Box,
-    noises: Iterable[Noise],
+    theta: AnyTheta,
+    noises: Iterable[AnyNoise],
     device_tilt: int = 0,
     others: Iterable[Holder] = (),
 ) -> Spending:
@@ -206,13 +241,15 @@ def spending(
     method = stream.windows[window].method
     w = LARGEST_TILT
     for chains, behind in [(theta, noises), *((one.theta, one.noises) for one in others)]:
-        tau = window_limit(method, chains, stream.epsilon.public - MARGIN, stream.adversary)
+        tau = window_tilt(method, chains, stream.epsilon.public - MARGIN, stream.adversary)
         tau -= device_tilt / NANO
         if tau <= 0:
             return Spending(release=0, learning=0)
         w = min([w, *(release_tilt(noise, tau) for noise in behind)])
-    share = w * (1 - stream.learning) / sum(len(each.scopes) for each in stream.windows.values())
-    learning = w * stream.learning if pays_for_learning(stream, window, scope) else 0.0
+    learning = w * stream.learning if learns(stream) else 0.0
+    share = (w - learning) / sum(len(each.scopes) for each in stream.windows.values())
+    if not pays_for_learning(stream, window, scope):
+        learning = 0.0
     return Spending(release=math.floor(share * NANO), learning=math.floor(learning * NANO))
 
 
@@ -220,9 +257,14 @@ def spending(
 known_limits = lru_cache(maxsize=256)(limits)
 
 
+def learns(stream: StreamPolicy) -> bool:
+    """Whether Θ is learned at all: not where there are too many states for it."""
+    return len(stream.states) <= MOST_STATES
+
+
 def pays_for_learning(stream: StreamPolicy, window: str, scope: str) -> bool:
     """Whether statistics are drawn with this window: one of each stream, the shortest, and once."""
-    return window == shortest_window(stream) and scope == stream.windows[window].scopes[0]
+    return learns(stream) and window == shortest_window(stream) and scope == stream.windows[window].scopes[0]
 
 
 def shortest_window(stream: StreamPolicy) -> str:

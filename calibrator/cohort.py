@@ -28,22 +28,21 @@ from broker.messages import (
     decode,
 )
 from broker.messages import Misfit as MisfitMessage
-from broker.noise import flips_of
 from broker.problem import Problem, Reason, Rejected
 from broker.signature import PrivateKey, PublicKey, Signed, verify
-from broker.theta import box_of, theta_of
+from broker.theta import theta_of
 from broker.topics import COHORT, Address, Topics, parse
 from calibrator import collect, ingest, release, store
 from calibrator.account import Account
 from calibrator.charge import Holder, largest_device_tilt, operator_loss, tilt_of_devices
 from calibrator.config import DevicesSection
-from calibrator.learn import last_look, learned, learned_devices, misfit_of, progress
+from calibrator.kind import AnyTheta
+from calibrator.learn import believed, believed_of_devices, last_look, misfit_of_stream, progress
 from calibrator.mark import Mark, contradiction, mark_of, read_marks, write_marks
 from calibrator.misfit import Band
 from calibrator.own import Maker, holders, public_loss
 from calibrator.push import Current, current, next_setting, sign_anew, store_setting
 from calibrator.quarantine import Quarantine
-from pufferfish.binary import Box
 
 known_address = lru_cache(maxsize=100_000)(parse)
 """A device uses the same topics again and again."""
@@ -186,6 +185,7 @@ class Cohort:
         return {
             name: ingest.Ticks(
                 latest=int(now * 1000 + skew_ms) // stream.period_ms,
+                states=len(stream.states),
             )
             for name, stream in (self.policy.streams if self.policy else {}).items()
         }
@@ -245,8 +245,6 @@ class Cohort:
                 Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.policy.version}"
             )
         for name, stream in policy.streams.items():
-            if len(stream.states) > 2:
-                raise Rejected(Reason.POLICY_MISMATCH, f"{name} has more than two states")
             old = self.policy.streams.get(name) if self.policy else None
             if old is not None and old.period_ms != stream.period_ms:
                 raise Rejected(
@@ -405,23 +403,15 @@ class Cohort:
 
     # -- Θ, settings, accounts -----------------------------------------------------------------------------
 
-    def _theta(self, db: Connection, name: str, stream: StreamPolicy) -> Box:
-        return learned(
-            db, name, start=box_of(stream.theta.start), floor=box_of(stream.theta.floor), misfit=stream.misfit
-        )
-
-    def _own_thetas(self, db: Connection, name: str, stream: StreamPolicy) -> dict[str, Box]:
-        return learned_devices(
-            db, name, start=box_of(stream.theta.start), floor=box_of(stream.theta.floor), misfit=stream.misfit
-        )
-
-    def _holders(self, db: Connection, name: str, stream: StreamPolicy, theta: Box) -> tuple[Holder, ...]:
+    def _holders(
+        self, db: Connection, name: str, stream: StreamPolicy, theta: AnyTheta
+    ) -> tuple[Holder, ...]:
         """The devices with settings of their own, and what is believed of each."""
-        return holders(db, name, theta=theta, own=self._own_thetas(db, name, stream))
+        return holders(db, name, theta=theta, own=believed_of_devices(db, name, stream))
 
     def _account(self, db: Connection, name: str, stream: StreamPolicy) -> Account:
         """The public account under the Θ believed now: the past is priced anew when Θ has changed."""
-        theta = self._theta(db, name, stream)
+        theta = believed(db, name, stream)
         account = self._accounts.get(name)
         if account is None or account.theta != theta:
             account = Account(theta, stream.adversary, largest_device_tilt(db, name))
@@ -445,7 +435,7 @@ class Cohort:
     def _setting(self, db: Connection, name: str, stream: StreamPolicy) -> Current:
         if self.policy is None:
             raise RuntimeError("settings are made under a policy")
-        theta = self._theta(db, name, stream)
+        theta = believed(db, name, stream)
         fresh = next_setting(
             db,
             cohort=self.topics.cohort,
@@ -458,14 +448,8 @@ class Cohort:
             others=self._holders(db, name, stream, theta),
         )
         if fresh is not None:
-            noise = flips_of(fresh.message.noise)
-            self._log.info(
-                "setting_made",
-                stream=name,
-                version=fresh.message.version,
-                rho0=round(noise.rho0, 6),
-                rho1=round(noise.rho1, 6),
-            )
+            noise = fresh.message.noise.words
+            self._log.info("setting_made", stream=name, version=fresh.message.version, noise=noise)
             return fresh
         kept = current(db, name, self.policy.version)
         if kept is None:
@@ -499,7 +483,7 @@ class Cohort:
 
     def _make_own(self, db: Connection, name: str, stream: StreamPolicy) -> dict[str, Current]:
         account = self._account(db, name, stream)
-        own = self._own_thetas(db, name, stream)
+        own = believed_of_devices(db, name, stream)
         if self.policy is None or (not own and not holders(db, name, theta=account.theta, own=own)):
             return {}
         maker = Maker(
@@ -562,7 +546,7 @@ class Cohort:
         at = (last_look(now.windows), now.contradictions)
         known = self._misfits.get(name)
         if known is None or known[0] != at:
-            found = misfit_of(db, name) if at[0] else None
+            found = misfit_of_stream(db, name, stream) if at[0] else None
             known = self._misfits[name] = at, found.worst if found else None
         worst = known[1]
         if worst is None:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from broker.messages import Batch, Counted, Seen
-from broker.packing import unpack
+from broker.packing import bits_for, unpack
 from broker.problem import Reason, Rejected
 from calibrator.store import DEVICES, accounted, batch, closed, extent, setting, tally
 
@@ -42,6 +42,8 @@ class Ticks:
     """The ticks that can be real: none after `latest`, by the clock that is furthest ahead."""
 
     latest: int
+    states: int = 2
+    """How many states the stream has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class Group:
                 f"tick {first} carries noise version {message.noise}, which no tick before {issued} can",
             )
         states = unpack(message.states, message.count, message.bits)
+        if message.bits != bits_for(ticks.states) or max(states) >= ticks.states:
+            raise Rejected(Reason.MALFORMED, f"states: not all are of the {ticks.states} of {arrival.stream}")
         line = self._line(arrival.device, arrival.stream)
         fresh = list(_uncovered(line.runs, first, last))
         if fresh != [(first, last)]:

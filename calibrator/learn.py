@@ -20,25 +20,21 @@ What is learned is a function of statistics that were charged to the public acco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, TypeVar, overload
 
-import numpy as np
-from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
-from calibrator.estimate import Evidence, fit
-from calibrator.misfit import Misfit, measure, shifted
-from calibrator.region import (
-    CONFIDENCE,
-    centre_box,
-    centre_region,
-    cohort_region,
-    device_regions,
-)
-from calibrator.statistics import BANDS
-from calibrator.store import belief, learning, setting, statistic
+from broker.messages import StreamPolicy
+from broker.theta import BinaryTheta, IntervalTheta
+from calibrator.learn_k import MORE, More
+from calibrator.learn_two import TWO, Two
+from calibrator.misfit import Misfit
+from calibrator.region import CONFIDENCE
+from calibrator.store import learning
 from pufferfish.binary import Box
+from pufferfish.intervals import Class
 
 FIRST_LOOK = 4
 """Windows before the first look."""
@@ -51,25 +47,36 @@ COHORT = ""
 Covering = Literal["cover", "report"]
 
 
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """What one device's window under one noise version gave, with its charged noise."""
+R = TypeVar("R", Box, Class)
+"""A region of chains: a box for two states, a class of intervals for more."""
+S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
+R_co = TypeVar("R_co", Box, Class, covariant=True)
 
-    device: str
-    noise: int
-    ticks: int
-    ones: int
-    starts: Sequence[int]
-    changes: Sequence[int]
 
-    @property
-    def row(self) -> dict[str, int]:
-        bands = {
-            f"{name}_{band}": values[band]
-            for name, values in (("starts", self.starts), ("changes", self.changes))
-            for band in range(len(BANDS))
-        }
-        return {"ticks": self.ticks, "ones": self.ones, **bands}
+class Found(Protocol[R_co]):
+    """What a fit says of the cohort and of each device."""
+
+    def cohort(self, confidence: float) -> R_co: ...
+    def centre(self, confidence: float) -> R_co: ...
+    def middle(self) -> R_co: ...
+    def devices(self, confidence: float) -> Mapping[str, R_co]: ...
+    def misfit(self) -> Misfit: ...
+
+
+class Learner(Protocol[S_contra, R]):
+    """How statistics and beliefs of one kind of stream are kept, and fitted."""
+
+    statistic: Table
+    belief: Table
+
+    def add(
+        self, db: Connection, stream: str, block: int, statistics: Iterable[S_contra], variance: float
+    ) -> None: ...
+    def found(self, db: Connection, stream: str, *, since: int) -> Found[R] | None: ...
+    def read(self, row: Row[tuple[object, ...]]) -> R: ...
+    def written(self, believed: R) -> dict[str, object]: ...
+    def shifted(self, theta: R, shift: float) -> R: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +88,68 @@ class Progress:
     contradictions: int = 0
 
 
+@overload
+def learner_of(start: Box) -> Two: ...
+@overload
+def learner_of(start: Class) -> More: ...
+def learner_of(start: Box | Class) -> Two | More:
+    """Who learns about streams whose Θ is of this kind."""
+    return TWO if isinstance(start, Box) else MORE
+
+
 def learned(
-    db: Connection, stream: str, *, start: Box, floor: Box, misfit: Covering = "cover", device: str = COHORT
-) -> Box:
+    db: Connection, stream: str, *, start: R, floor: R, misfit: Covering = "cover", device: str = COHORT
+) -> R:
     """Θ for a stream: the start narrowed by the looks, the misfit covered, and never narrower than the floor.
 
     Looks that lie outside the start widen it: Θ then holds both. A device nothing is known of has the cohort's Θ.
     """
+    learner = learner_of(start)
+    belief = learner.belief
     row = db.execute(select(belief).where(belief.c.stream == stream, belief.c.device == device)).first()
     if row is None and device != COHORT:
         return learned(db, stream, start=start, floor=floor, misfit=misfit)
     shift = progress(db, stream).shift if misfit == "cover" else 0.0
-    return _theta(None if row is None else _box(row), start=start, floor=floor, shift=shift)
+    return _theta(None if row is None else learner.read(row), start=start, floor=floor, shift=shift)
 
 
 def learned_devices(
-    db: Connection, stream: str, *, start: Box, floor: Box, misfit: Covering = "cover"
-) -> dict[str, Box]:
+    db: Connection, stream: str, *, start: R, floor: R, misfit: Covering = "cover"
+) -> dict[str, R]:
     """Θ of every device with evidence of its own, shrunk towards the cohort's as far as that evidence is thin."""
+    learner = learner_of(start)
+    belief = learner.belief
     shift = progress(db, stream).shift if misfit == "cover" else 0.0
     rows = db.execute(select(belief).where(belief.c.stream == stream, belief.c.device != COHORT))
-    return {row.device: _theta(_box(row), start=start, floor=floor, shift=shift) for row in rows}
+    return {row.device: _theta(learner.read(row), start=start, floor=floor, shift=shift) for row in rows}
 
 
-def _theta(believed: Box | None, *, start: Box, floor: Box, shift: float) -> Box:
+def believed(db: Connection, stream: str, policy: StreamPolicy) -> Box | Class:
+    """Θ of a stream as its policy would have it learned."""
+    start, floor = policy.theta.start, policy.theta.floor
+    if isinstance(start, BinaryTheta) and isinstance(floor, BinaryTheta):
+        return learned(db, stream, start=start.chains, floor=floor.chains, misfit=policy.misfit)
+    if isinstance(start, IntervalTheta) and isinstance(floor, IntervalTheta):
+        return learned(db, stream, start=start.chains, floor=floor.chains, misfit=policy.misfit)
+    raise RuntimeError("start and floor are for the same number of states")
+
+
+def believed_of_devices(db: Connection, stream: str, policy: StreamPolicy) -> Mapping[str, Box | Class]:
+    """Θ of every device with evidence of its own, as the policy would have it learned."""
+    start, floor = policy.theta.start, policy.theta.floor
+    if isinstance(start, BinaryTheta) and isinstance(floor, BinaryTheta):
+        return learned_devices(db, stream, start=start.chains, floor=floor.chains, misfit=policy.misfit)
+    if isinstance(start, IntervalTheta) and isinstance(floor, IntervalTheta):
+        return learned_devices(db, stream, start=start.chains, floor=floor.chains, misfit=policy.misfit)
+    raise RuntimeError("start and floor are for the same number of states")
+
+
+def misfit_of_stream(db: Connection, stream: str, policy: StreamPolicy) -> Misfit | None:
+    """The misfit in the evidence kept, for the report; None before there is enough."""
+    return misfit_of(db, stream, TWO) if len(policy.states) == 2 else misfit_of(db, stream, MORE)
+
+
+def _theta(believed: R | None, *, start: R, floor: R, shift: float) -> R:
     theta = start
     if believed is not None:
         try:
@@ -112,7 +157,7 @@ def _theta(believed: Box | None, *, start: Box, floor: Box, shift: float) -> Box
         except ValueError:
             theta = start.hull(believed)
     if shift < 0:
-        theta = theta.hull(shifted(theta, shift))
+        theta = theta.hull(learner_of(theta).shifted(theta, shift))
     return theta.hull(floor)
 
 
@@ -121,24 +166,25 @@ def progress(db: Connection, stream: str) -> Progress:
     return Progress() if row is None else Progress(row.windows, row.shift, row.contradictions)
 
 
-def misfit_of(db: Connection, stream: str) -> Misfit | None:
+def misfit_of(db: Connection, stream: str, learner: Learner[S, R]) -> Misfit | None:
     """The misfit in the evidence kept, for the report; None before there is enough."""
-    evidence = _evidence(db, stream, since=0)
-    found = fit(evidence)
-    return None if found is None else measure(evidence, found)
+    found = learner.found(db, stream, since=0)
+    return None if found is None else found.misfit()
 
 
-def note(db: Connection, stream: str, statistics: Iterable[Statistic], *, variance: float) -> None:
+def note(
+    db: Connection, stream: str, statistics: Iterable[S], *, variance: float, learner: Learner[S, R]
+) -> None:
     """Take in one window's charged statistics, and look again when it is time. Within the caller's transaction."""
     before = progress(db, stream)
     now = Progress(before.windows + 1, before.shift, before.contradictions)
     block = block_of(now.windows)
-    _add(db, stream, block, statistics, variance)
+    learner.add(db, stream, block, statistics, variance)
     since_look = now.windows - last_look(now.windows - 1)
     if now.windows == last_look(now.windows):
-        now = _look(db, stream, block, now)
-    elif since_look & (since_look - 1) == 0 and _contradicted(db, stream, block):
-        now = _restart(db, stream, block, now, windows=since_look)
+        now = _look(db, stream, block, now, learner)
+    elif since_look & (since_look - 1) == 0 and _contradicted(db, stream, block, learner):
+        now = _restart(db, stream, block, now, learner, windows=since_look)
     _keep(db, stream, now)
 
 
@@ -152,30 +198,30 @@ def last_look(windows: int) -> int:
     return 0 if windows < FIRST_LOOK else FIRST_LOOK << ((windows // FIRST_LOOK).bit_length() - 1)
 
 
-def _look(db: Connection, stream: str, block: int, now: Progress) -> Progress:
+def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learner[S, R]) -> Progress:
     """Intersect what is believed with the regions of this look."""
-    evidence = _evidence(db, stream, since=block - KEPT_BLOCKS + 1)
-    found = fit(evidence)
+    found = learner.found(db, stream, since=block - KEPT_BLOCKS + 1)
     if found is None:
         return now
     confidence = 1 - (1 - CONFIDENCE) / 2 ** (block + 2)
-    believed = _beliefs(db, stream)
+    believed = _beliefs(db, stream, learner)
     old = believed.get(COHORT)
-    if old is not None and not old.contains(centre_box(found)):
-        return _restart(db, stream, block, now, windows=now.windows - last_look(now.windows - 1))
-    region = cohort_region(found, confidence)
+    if old is not None and not old.contains(found.middle()):
+        return _restart(db, stream, block, now, learner, windows=now.windows - last_look(now.windows - 1))
+    region = found.cohort(confidence)
     whole = region if old is None else old.intersect(region)
-    fresh = {device: _within(box, whole) for device, box in believed.items()} | {COHORT: whole}
-    for device, own in device_regions(found, confidence).items():
+    fresh = {device: _within(chains, whole) for device, chains in believed.items()} | {COHORT: whole}
+    for device, own in found.devices(confidence).items():
         fresh[device] = _within(_within(own, believed.get(device, own)), whole)
-    _believe(db, stream, fresh)
+    _believe(db, stream, fresh, learner)
+    statistic = learner.statistic
     db.execute(
         delete(statistic).where(statistic.c.stream == stream, statistic.c.block < block - KEPT_BLOCKS + 2)
     )
-    return Progress(now.windows, measure(evidence, found).shift, now.contradictions)
+    return Progress(now.windows, found.misfit().shift, now.contradictions)
 
 
-def _within(own: Box, other: Box) -> Box:
+def _within(own: R, other: R) -> R:
     """Both together; where they contradict each other, the device's own newest region counts."""
     try:
         return own.intersect(other)
@@ -183,119 +229,43 @@ def _within(own: Box, other: Box) -> Box:
         return own
 
 
-def _contradicted(db: Connection, stream: str, block: int) -> bool:
+def _contradicted(db: Connection, stream: str, block: int, learner: Learner[S, R]) -> bool:
     """Whether the evidence since the last look puts the cohort's centre, beyond doubt, outside what is believed."""
-    old = _beliefs(db, stream).get(COHORT)
-    found = None if old is None else fit(_evidence(db, stream, since=block))
+    old = _beliefs(db, stream, learner).get(COHORT)
+    found = None if old is None else learner.found(db, stream, since=block)
     if old is None or found is None:
         return False
     try:
-        old.intersect(centre_region(found, CHECK_CONFIDENCE))
+        old.intersect(found.centre(CHECK_CONFIDENCE))
     except ValueError:
         return True
     return False
 
 
-def _restart(db: Connection, stream: str, block: int, now: Progress, *, windows: int) -> Progress:
+def _restart(
+    db: Connection, stream: str, block: int, now: Progress, learner: Learner[S, R], *, windows: int
+) -> Progress:
     """Drop what was believed and all evidence but the latest block, which becomes the first of a new sequence."""
+    belief, statistic = learner.belief, learner.statistic
     db.execute(delete(belief).where(belief.c.stream == stream))
     db.execute(delete(statistic).where(statistic.c.stream == stream, statistic.c.block != block))
     db.execute(update(statistic).where(statistic.c.stream == stream).values(block=block_of(windows)))
     return Progress(windows, 0.0, now.contradictions + 1)
 
 
-def _add(db: Connection, stream: str, block: int, statistics: Iterable[Statistic], variance: float) -> None:
-    mine = and_(statistic.c.stream == stream, statistic.c.block == block)
-    known = {
-        (row.device, row.noise)
-        for row in db.execute(select(statistic.c.device, statistic.c.noise).where(mine))
-    }
-    fresh, more = [], []
-    for one in statistics:
-        row = {**one.row, "variance": variance}
-        if (one.device, one.noise) in known:
-            more.append(
-                {"of_device": one.device, "of_noise": one.noise} | {f"add_{k}": v for k, v in row.items()}
-            )
-        else:
-            fresh.append({"stream": stream, "block": block, "device": one.device, "noise": one.noise, **row})
-    if fresh:
-        db.execute(insert(statistic), fresh)
-    if more:
-        db.execute(
-            update(statistic)
-            .where(
-                mine, statistic.c.device == bindparam("of_device"), statistic.c.noise == bindparam("of_noise")
-            )
-            .values({name: statistic.c[name] + bindparam(f"add_{name}") for name in SUMMED}),
-            more,
-        )
+def _beliefs(db: Connection, stream: str, learner: Learner[S, R]) -> dict[str, R]:
+    rows = db.execute(select(learner.belief).where(learner.belief.c.stream == stream))
+    return {row.device: learner.read(row) for row in rows}
 
 
-SUMMED = tuple(column.name for column in statistic.c if not column.primary_key)
-
-
-def _evidence(db: Connection, stream: str, *, since: int) -> Evidence:
-    """The blocks from `since` on, one row per block, device and noise version."""
-    rows = db.execute(
-        select(statistic, setting.c.rho0, setting.c.rho1)
-        .where(
-            statistic.c.stream == stream,
-            statistic.c.block >= since,
-            setting.c.stream == stream,
-            setting.c.version == statistic.c.noise,
-        )
-        .order_by(statistic.c.device, statistic.c.noise, statistic.c.block)
-    ).all()
-    devices = tuple(dict.fromkeys(row.device for row in rows))
-    index = {device: number for number, device in enumerate(devices)}
-
-    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.array([getattr(row, name) for row in rows], dtype=float)
-
-    def banded(name: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        return np.array(
-            [[getattr(row, f"{name}_{band}") for band in range(len(BANDS))] for row in rows], dtype=float
-        ).reshape(len(rows), len(BANDS))
-
-    return Evidence(
-        devices,
-        np.array([index[row.device] for row in rows], dtype=np.int64),
-        column("rho0"),
-        column("rho1"),
-        column("ticks"),
-        column("ones"),
-        banded("starts"),
-        banded("changes"),
-        column("variance"),
-    )
-
-
-def _beliefs(db: Connection, stream: str) -> dict[str, Box]:
-    return {row.device: _box(row) for row in db.execute(select(belief).where(belief.c.stream == stream))}
-
-
-def _box(row: Row[tuple[object, ...]]) -> Box:
-    return Box(row.q_low, row.q_high, row.r_low, row.r_high)
-
-
-def _believe(db: Connection, stream: str, fresh: Mapping[str, Box]) -> None:
-    mine = belief.c.stream == stream
+def _believe(db: Connection, stream: str, fresh: Mapping[str, R], learner: Learner[S, R]) -> None:
     for device in fresh:
-        db.execute(delete(belief).where(mine, belief.c.device == device))
+        db.execute(
+            delete(learner.belief).where(learner.belief.c.stream == stream, learner.belief.c.device == device)
+        )
     db.execute(
-        insert(belief),
-        [
-            {
-                "stream": stream,
-                "device": device,
-                "q_low": box.q_low,
-                "q_high": box.q_high,
-                "r_low": box.r_low,
-                "r_high": box.r_high,
-            }
-            for device, box in fresh.items()
-        ],
+        insert(learner.belief),
+        [{"stream": stream, "device": device, **learner.written(one)} for device, one in fresh.items()],
     )
 
 

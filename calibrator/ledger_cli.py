@@ -117,6 +117,8 @@ def _show(db: Connection, args: argparse.Namespace) -> int:
 
 
 def _summary(book: Book) -> dict[str, Any]:
+    from calibrator.kind import theta_tree  # noqa: PLC0415  # the parser alone needs none of it
+
     budgets = book.policy.epsilon if book.policy else None
     accounts = {
         name: {"budget": budget, "loss": loss, "left": None if budget is None else budget - loss}
@@ -128,18 +130,11 @@ def _summary(book: Book) -> dict[str, Any]:
     return {
         **accounts,
         "adversary": book.policy.adversary if book.policy else None,
-        "theta": None
-        if book.theta is None
-        else {"q": [book.theta.q_low, book.theta.q_high], "r": [book.theta.r_low, book.theta.r_high]},
+        "theta": None if book.theta is None else theta_tree(book.theta),
         "late_ticks": book.late,
         "misfit": _misfit(book),
         "devices": {
-            name: {
-                "q": [one.theta.q_low, one.theta.q_high],
-                "r": [one.theta.r_low, one.theta.r_high],
-                "own_setting": one.version,
-            }
-            for name, one in book.devices.items()
+            name: {**theta_tree(one.theta), "own_setting": one.version} for name, one in book.devices.items()
         },
         "windows": [
             {
@@ -185,6 +180,8 @@ def _print_book(book: Book, last: int) -> None:
     from rich.console import Console  # noqa: PLC0415  # as above
     from rich.table import Table  # noqa: PLC0415  # as above
 
+    from calibrator.kind import in_words  # noqa: PLC0415  # as above
+
     console = Console(width=None if sys.stdout.isatty() else 150)
     console.print(f"[bold]{book.stream}[/bold]", highlight=False)
     if book.policy is None or book.theta is None:
@@ -198,10 +195,8 @@ def _print_book(book: Book, last: int) -> None:
             over = "" if loss <= budget else "[bold red]"
             accounts.add_row(name, f"{budget:g}", f"{over}{loss:.4f}", f"{over}{budget - loss:.4f}")
         console.print(accounts)
-        theta = book.theta
         console.print(
-            f"assuming a chain with P(0→1) in [{theta.q_low:.4g}, {theta.q_high:.4g}], "
-            f"P(1→0) in [{theta.r_low:.4g}, {theta.r_high:.4g}], {book.policy.adversary} adversary; "
+            f"assuming {in_words(book.theta)}, {book.policy.adversary} adversary; "
             f"{len(book.entries)} entries, {book.late} ticks came late",
             highlight=False,
         )

@@ -25,7 +25,19 @@ from calibrator.store import ledger
 
 NOTHING = "0" * 64
 """The digest before the first entry."""
-FIELDS = ("stream", "window", "scope", "audience", "first", "last", "tilt", "rho0", "rho1", "why", "at")
+FIELDS = (
+    "stream",
+    "window",
+    "scope",
+    "audience",
+    "first",
+    "last",
+    "tilt",
+    "noise",
+    "noise_digest",
+    "why",
+    "at",
+)
 
 
 @dataclass(frozen=True, slots=True)

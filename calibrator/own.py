@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from broker.messages import StreamPolicy
-from broker.noise import flips_of
 from broker.signature import PrivateKey
 from calibrator.account import Account
-from calibrator.charge import NANO, Holder, joint_tilt, known_loss, spending
+from calibrator.charge import NANO, Holder, joint_tilt, spending, tilt_of_devices
+from calibrator.kind import AnyNoise, AnyTheta, known_loss, of_wire, read, states_of, tilts
 from calibrator.push import (
     Current,
     best_noise,
@@ -37,22 +37,23 @@ from calibrator.push import (
     worth,
 )
 from calibrator.store import setting
-from pufferfish.binary import Box, Noise
 
 WORTH_OWN = 1.25
 """A device's first own setting is made when it lifts the signal 1−ρ0−ρ1 by at least this factor."""
 
 
-def holders(db: Connection, stream: str, *, theta: Box, own: Mapping[str, Box]) -> tuple[Holder, ...]:
+def holders(
+    db: Connection, stream: str, *, theta: AnyTheta, own: Mapping[str, AnyTheta]
+) -> tuple[Holder, ...]:
     """Every device that was ever given a setting of its own. One of which nothing is believed has the cohort's Θ."""
     rows = db.execute(
-        select(setting.c.device, setting.c.issued, setting.c.rho0, setting.c.rho1).where(
+        select(setting.c.device, setting.c.issued, setting.c.noise).where(
             setting.c.stream == stream, setting.c.device.is_not(None)
         )
     )
-    issued: dict[str, list[tuple[int, Noise]]] = {}
+    issued: dict[str, list[tuple[int, AnyNoise]]] = {}
     for row in rows:
-        issued.setdefault(row.device, []).append((row.issued, Noise(row.rho0, row.rho1)))
+        issued.setdefault(row.device, []).append((row.issued, read(row.noise)))
     return tuple(
         Holder(device, own.get(device, theta), tuple(issued_to(db, stream, device)), tuple(issued[device]))
         for device in sorted(issued)
@@ -78,7 +79,9 @@ class Maker:
     account: Account
     others: tuple[Holder, ...]
 
-    def settings(self, db: Connection, own: Mapping[str, Box]) -> tuple[dict[str, Current], list[Current]]:
+    def settings(
+        self, db: Connection, own: Mapping[str, AnyTheta]
+    ) -> tuple[dict[str, Current], list[Current]]:
         """The own setting in force of each device that has one, and those just made."""
         cohorts = current(db, self.stream, self.policy_version)
         if cohorts is None:
@@ -97,6 +100,7 @@ class Maker:
                     policy_version=self.policy_version,
                     theta=theta,
                     noise=noise,
+                    own=tilt_of_devices(self.policy),
                     key=self.key,
                     tick=self.tick,
                     device=device,
@@ -110,14 +114,14 @@ class Maker:
         self,
         db: Connection,
         device: str,
-        theta: Box,
+        theta: AnyTheta,
         cohorts: Current,
         have: Current | None,
         heaviest: int,
-    ) -> Noise | None:
+    ) -> AnyNoise | None:
         """The noise of a new setting, if what the device follows is too weak for its Θ or it is worth it."""
         newer = have is not None and have.message.version > cohorts.message.version
-        followed = flips_of((have if have is not None and newer else cohorts).message.noise)
+        followed = of_wire((have if have is not None and newer else cohorts).message.noise)
         issued = issued_to(db, self.stream, device)
         best = mixable(best_noise(theta, self.policy), issued, theta=theta, policy=self.policy)
         if too_weak(followed, theta, self.policy):
@@ -144,11 +148,11 @@ class Maker:
         return max(planned, self.account.heaviest())
 
     def _within_public(
-        self, noise: Noise, followed: Noise, theta: Box, issued: list[Noise], heaviest: int
-    ) -> Noise:
+        self, noise: AnyNoise, followed: AnyNoise, theta: AnyTheta, issued: list[AnyNoise], heaviest: int
+    ) -> AnyNoise:
         """The noise, or as much more of it as leaves the public's account of the device within ε."""
 
-        def within(one: Noise) -> bool:
+        def within(one: AnyNoise) -> bool:
             tau = self.account.device_tilt / NANO + joint_tilt(heaviest, [*issued, one])
             found = known_loss(theta, tau, tau, self.policy.adversary)
             return found <= self.policy.epsilon.public
@@ -156,12 +160,11 @@ class Maker:
         if within(noise):
             return noise
         low, high, kept = 0.0, 1.0, followed
+        ends = list(zip(tilts(followed), tilts(noise), strict=True))
         while high - low > 1e-3:
             middle = (low + high) / 2
-            trial = noise_of(
-                followed.tau0 + middle * (noise.tau0 - followed.tau0),
-                followed.tau1 + middle * (noise.tau1 - followed.tau1),
-            )
+            tau0, tau1 = (old + middle * (new - old) for old, new in ends)
+            trial = noise_of(tau0, tau1, states_of(theta))
             if within(trial):
                 low, kept = middle, trial
             else:

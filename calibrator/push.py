@@ -9,8 +9,10 @@ Proof. The loss of a timeline rises with every τ0(t) and every τ1(t) (docs/the
 increasing in m; for q+r > 1 after relabelling). Every tick has τ0(t) ≤ T0 and τ1(t) ≤ T1, so the timeline costs no
 more than the constant one (T0, T1), and that costs loss(Θ; T0, T1).
 For q+r ≤ 1 the two directions do not meet, so settings that keep ε each keep it together; beyond it they need
-not, and `mixable` adds the noise that makes them. A Θ that widens or an ε that ops lower may leave what was
-published over budget: no setting can take that back, the operator's account says so.
+not, and `mixable` adds the noise that makes them. For more than two states the tilt is the same in all directions
+(pufferfish/timeline_intervals.py: every step grows with its tilts), so settings that keep ε each keep it together.
+A Θ that widens or an ε that ops lower may leave what was published over budget: no setting can take that back, the
+operator's account says so.
 """
 
 from __future__ import annotations
@@ -23,13 +25,27 @@ from functools import lru_cache
 from sqlalchemy import Connection, func, insert, select, update
 
 from broker.messages import NoiseSetting, StreamPolicy, encode
-from broker.noise import Flips, flips_of
 from broker.problem import Problem
 from broker.signature import PrivateKey, Signed
 from broker.theta import theta_of
-from calibrator.charge import NANO, Holder, known_limits, known_loss, tilt_of_devices
+from calibrator.charge import MARGIN, NANO, Holder, known_limits, tilt_of_devices
+from calibrator.kind import (
+    AnyNoise,
+    AnyTheta,
+    known_loss,
+    largest_within,
+    of_wire,
+    read,
+    signal,
+    states_of,
+    tilts,
+    to_wire,
+    written,
+)
 from calibrator.store import setting
-from pufferfish.binary import Box, Noise, loss, optimal_noise
+from pufferfish.binary import Noise, optimal_noise
+from pufferfish.emission import response
+from pufferfish.intervals import Class
 
 ROOM = 1e-9
 """Share of ε left free, so that a timeline's price, rounded up more generously than a constant loss, is within it."""
@@ -69,7 +85,7 @@ def next_setting(
     stream: str,
     policy: StreamPolicy,
     policy_version: int,
-    theta: Box,
+    theta: AnyTheta,
     key: PrivateKey,
     tick: int = 0,
     others: Sequence[Holder] = (),
@@ -83,8 +99,8 @@ def next_setting(
     old = current(db, stream, policy_version)
     if (
         old is not None
-        and not too_weak(flips_of(old.message.noise), theta, policy)
-        and not worth(noise, flips_of(old.message.noise))
+        and not too_weak(of_wire(old.message.noise), theta, policy)
+        and not worth(noise, of_wire(old.message.noise))
     ):
         return None
     return make_setting(
@@ -94,30 +110,32 @@ def next_setting(
         policy_version=policy_version,
         theta=theta,
         noise=noise,
+        own=tilt_of_devices(policy),
         key=key,
         tick=tick,
     )
 
 
-def issued_to(db: Connection, stream: str, device: str | None = None) -> list[Noise]:
+def issued_to(db: Connection, stream: str, device: str | None = None) -> list[AnyNoise]:
     """The noise of every setting ever made for all devices, and for this one."""
     rows = db.execute(
-        select(setting.c.rho0, setting.c.rho1).where(
+        select(setting.c.noise).where(
             setting.c.stream == stream, setting.c.device.is_(None) | (setting.c.device == device)
         )
     )
-    return [Noise(row.rho0, row.rho1) for row in rows]
+    return [read(row.noise) for row in rows]
 
 
-def too_weak(noise: Noise, theta: Box, policy: StreamPolicy) -> bool:
+def too_weak(noise: AnyNoise, theta: AnyTheta, policy: StreamPolicy) -> bool:
     """Whether the noise breaks the operator's promise under Θ."""
     own = tilt_of_devices(policy) / NANO
-    return known_loss(theta, noise.tau0 + own, noise.tau1 + own, policy.adversary) > policy.epsilon.operator
+    tau0, tau1 = tilts(noise)
+    return known_loss(theta, tau0 + own, tau1 + own, policy.adversary) > policy.epsilon.operator
 
 
-def worth(new: Noise, old: Noise, factor: float = WORTH_PUSHING) -> bool:
+def worth(new: AnyNoise, old: AnyNoise, factor: float = WORTH_PUSHING) -> bool:
     """Whether the new noise leaves so much more signal."""
-    return 1 - new.rho0 - new.rho1 >= factor * (1 - old.rho0 - old.rho1)
+    return signal(new) >= factor * signal(old)
 
 
 def make_setting(
@@ -126,13 +144,14 @@ def make_setting(
     cohort: str,
     stream: str,
     policy_version: int,
-    theta: Box,
-    noise: Noise,
+    theta: AnyTheta,
+    noise: AnyNoise,
+    own: int,
     key: PrivateKey,
     tick: int,
     device: str | None = None,
 ) -> Current:
-    """Sign a setting under the stream's next version, and store it."""
+    """Sign a setting under the stream's next version, and store it. `own` is what device-made windows cost."""
     highest = db.execute(select(func.max(setting.c.version)).where(setting.c.stream == stream)).scalar()
     message = NoiseSetting(
         version=(highest or 0) + 1,
@@ -141,7 +160,7 @@ def make_setting(
         stream=stream,
         device=device,
         theta=theta_of(theta),
-        noise=Flips(rho0=noise.rho0, rho1=noise.rho1),
+        noise=to_wire(noise, theta, own / NANO),
     )
     made = Current(message, encode(key.sign(message)))
     store_setting(db, made, tick=tick)
@@ -170,7 +189,6 @@ def sign_anew(db: Connection, key: PrivateKey) -> int:
 def store_setting(db: Connection, made: Current, *, tick: int) -> None:
     """Keep a setting for ever; `tick` is the first at which a device can have it."""
     message = made.message
-    noise = flips_of(message.noise)
     db.execute(
         insert(setting).values(
             stream=message.stream,
@@ -178,8 +196,7 @@ def store_setting(db: Connection, made: Current, *, tick: int) -> None:
             policy=message.policy,
             device=message.device,
             issued=tick,
-            rho0=noise.rho0,
-            rho1=noise.rho1,
+            noise=written(of_wire(message.noise)),
             payload=made.payload,
         )
     )
@@ -188,33 +205,46 @@ def store_setting(db: Connection, made: Current, *, tick: int) -> None:
 known_optimum = lru_cache(maxsize=8192)(optimal_noise)
 
 
-def best_noise(theta: Box, policy: StreamPolicy) -> Noise:
+def best_noise(theta: AnyTheta, policy: StreamPolicy) -> AnyNoise:
     """The noise that leaves the most signal within ε of the operator, after what device-made windows cost."""
     epsilon = policy.epsilon.operator * (1 - ROOM)
     own = tilt_of_devices(policy) / NANO
-    if not own:
+    if isinstance(theta, Class):
+        tau0 = tau1 = largest_within(theta, policy.epsilon.operator - MARGIN)
+        if not tau0:
+            raise Problem(
+                f"theta.start: its chains may forget too slowly for ε of {policy.epsilon.operator:g}: narrow it"
+            )
+    elif not own:
         return known_optimum(theta, epsilon, policy.adversary)
-    tau0, tau1 = known_limits(theta, epsilon, policy.adversary)
+    else:
+        tau0, tau1 = known_limits(theta, epsilon, policy.adversary)
     if min(tau0, tau1) <= own:
         raise Problem(
             f"the device's own windows cost {own:.4f} at every tick, and ε of {policy.epsilon.operator:g} leaves "
             f"{min(tau0, tau1):.4f}: raise their scale or ε"
         )
-    return noise_of(tau0 - own, tau1 - own)
+    return noise_of(tau0 - own, tau1 - own, states_of(theta))
 
 
 def mixable(
-    noise: Noise, issued: Iterable[Noise], *, theta: Box, policy: StreamPolicy, others: Sequence[Holder] = ()
-) -> Noise:
+    noise: AnyNoise,
+    issued: Iterable[AnyNoise],
+    *,
+    theta: AnyTheta,
+    policy: StreamPolicy,
+    others: Sequence[Holder] = (),
+) -> AnyNoise:
     """The noise, or as much more of it as keeps every mixture with what was issued within ε (the theorem above)."""
     tau0, tau1 = _largest(issued)
+    best0, best1 = tilts(noise)
     own = tilt_of_devices(policy) / NANO
     held = [(theta, tau0, tau1), *((one.theta, *_largest(one.noises)) for one in others)]
 
     def within(share: float) -> bool:
-        new0, new1 = tau0 + share * (noise.tau0 - tau0), tau1 + share * (noise.tau1 - tau1)
+        new0, new1 = tau0 + share * (best0 - tau0), tau1 + share * (best1 - tau1)
         return all(
-            loss(chains, tau0=max(old0, new0) + own, tau1=max(old1, new1) + own, adversary=policy.adversary)
+            known_loss(chains, max(old0, new0) + own, max(old1, new1) + own, policy.adversary)
             <= policy.epsilon.operator
             for chains, old0, old1 in held
         )
@@ -226,18 +256,24 @@ def mixable(
         middle = (low + high) / 2
         low, high = (middle, high) if within(middle) else (low, middle)
     return noise_of(
-        min(noise.tau0, max(tau0, tau0 + low * (noise.tau0 - tau0))),
-        min(noise.tau1, max(tau1, tau1 + low * (noise.tau1 - tau1))),
+        min(best0, max(tau0, tau0 + low * (best0 - tau0))),
+        min(best1, max(tau1, tau1 + low * (best1 - tau1))),
+        states_of(theta),
     )
 
 
-def _largest(noises: Iterable[Noise]) -> tuple[float, float]:
-    listed = list(noises)
-    return max((one.tau0 for one in listed), default=0.0), max((one.tau1 for one in listed), default=0.0)
+def _largest(noises: Iterable[AnyNoise]) -> tuple[float, float]:
+    listed = [tilts(one) for one in noises]
+    return max((one for one, _ in listed), default=0.0), max((one for _, one in listed), default=0.0)
 
 
-def noise_of(tau0: float, tau1: float) -> Noise:
-    """ρ0 = (M0−1)/(M0·M1−1), ρ1 = (M1−1)/(M0·M1−1), rounded towards more noise."""
+def noise_of(tau0: float, tau1: float, states: int = 2) -> AnyNoise:
+    """The noise of these tilts that leaves most signal, rounded towards more noise.
+
+    Two states: ρ0 = (M0−1)/(M0·M1−1), ρ1 = (M1−1)/(M0·M1−1). More: randomized response of the smaller tilt.
+    """
+    if states > 2:
+        return response(states, min(tau0, tau1))
     both = math.expm1(tau0 + tau1)
     rho0, rho1 = math.expm1(tau0) / both, math.expm1(tau1) / both
     up = 1.0

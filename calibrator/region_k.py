@@ -1,8 +1,9 @@
 """Regions of a fit of k states: entrywise intervals of the transitions forward and backward in time.
 
 An interval is a multiple of the standard deviation of the entry's logit, or of the entry itself, whichever reaches
-further on either side: where little is known an entry may be all but nothing, and no logit says so. The multiple
-makes all 2·k² intervals hold at once with the confidence asked for, whatever their correlation (Šidák 1967).
+further on either side: where little is known an entry may be all but nothing, and no logit says so. Where next to
+nothing is known, standard deviations are not to be trusted either: the interval is [0, 1]. The multiple makes all
+2·k² intervals hold at once with the confidence asked for, whatever their correlation (Šidák 1967).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from calibrator.moments_k import Floats, stationary, transitions
 from calibrator.region import CONFIDENCE
 from pufferfish.intervals import Class, Intervals, Rows
 
+VAGUE = 3.0
+"""Logits beyond which an interval's half says that next to nothing is known: then nothing is claimed."""
 _STEP = 1e-5
 _LEAST = 1e-6
 
@@ -40,6 +43,7 @@ def intervals(x: Floats, covariances: Floats, k: int, confidence: float) -> tupl
     logit, far = np.log(middle) - np.log1p(-middle), np.minimum(reach / (middle * (1 - middle)), 40.0)
     low = np.minimum(1 / (1 + np.exp(far - logit)), there[:, 0] - reach)
     high = np.maximum(1 / (1 + np.exp(-far - logit)), there[:, 0] + reach)
+    low, high = np.where(far > VAGUE, 0.0, low), np.where(far > VAGUE, 1.0, high)
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
@@ -75,11 +79,6 @@ def centre_region(found: FitK, confidence: float = CONFIDENCE) -> Class:
 def centre_class(found: FitK) -> Class:
     """The cohort's centre, as a class of one chain."""
     return point(found.centre, found.k)
-
-
-def device_centres(found: FitK) -> dict[str, Class]:
-    """The devices' likeliest chains, each as a class of one chain."""
-    return {name: point(x, found.k) for name, x in zip(found.devices, found.chains, strict=True)}
 
 
 def point(x: Floats, k: int) -> Class:

@@ -6,9 +6,8 @@ from, is drawn here and paid for here. What follows (debiasing, Θ, noise settin
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,23 +16,14 @@ from sqlalchemy import Connection, delete, insert, select, update
 from broker.messages import Release, StreamPolicy, encode
 from broker.theta import theta_of
 from broker.topics import Topics
-from calibrator import learn
 from calibrator.account import Account
-from calibrator.charge import (
-    NANO,
-    Debit,
-    Holder,
-    Spending,
-    scale_for,
-    spending,
-)
+from calibrator.charge import NANO, Debit, Holder, Spending, issued_noises, spending
+from calibrator.count_k import CountK
+from calibrator.count_two import CountTwo
+from calibrator.histogram import Count, Histogram, nearest_distribution
+from calibrator.kind import AnyNoise, amplified, fingerprint
 from calibrator.mark import digest, head_of
-from calibrator.noise import noisy, variance
-from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums, bands_within, runs, sensitivity
-from calibrator.store import batch, closed, ledger, release, setting
-from pufferfish.amplification import amplified
-from pufferfish.binary import Noise
-from pufferfish.interval import half_width
+from calibrator.store import batch, closed, ledger, release
 from pufferfish.method import why_not
 
 MOST_IN_A_BATCH = 65_536
@@ -112,9 +102,9 @@ def close(
     if done is not None and done >= span.last:
         return Closed(span)  # by another calibrator, since it was found to be due
     account.follow(db, span.stream)
-    sums = _sums(db, span)
+    count = _counted(db, span, len(policy.states))
     _mark_closed(db, span)
-    if not sums:
+    if not count.devices:
         return Closed(span)
     method = policy.windows[span.window].method
     for theta in (account.theta, *(one.theta for one in others)):
@@ -122,13 +112,13 @@ def close(
         if reason is not None:  # Θ has widened since the policy was accepted
             return Closed(span, refused=reason)
     noises = issued_noises(db, span.stream)
-    cohorts = issued_noises(db, span.stream, of_cohort=True, by=span.last).values()
+    cohorts = issued_noises(db, span.stream, of_cohort=True, by=span.last)
     whole = spending(
         policy,
         span.window,
         span.scope,
         theta=account.theta,
-        noises=cohorts,
+        noises=cohorts.values(),
         device_tilt=account.device_tilt,
         others=others,
     )
@@ -136,23 +126,25 @@ def close(
         return Closed(span, refused=f"ε of {policy.epsilon.public:g} leaves less than a nano-nat for it")
     # A setting that changed within the window leaves a little less than its share: then it is tried with less.
     for spent in (whole, whole.lessened()):
-        least = max(cohorts, key=lambda noise: amplified(noise, spent.tilt / NANO))
-        loss, refused = _price(Debit(span.first, span.last, spent.tilt, least), policy, account, others)
+        tilt = spent.tilt / NANO
+        least = max(cohorts, key=lambda version: amplified(cohorts[version], tilt))
+        debit = Debit(span.first, span.last, spent.tilt, cohorts[least])
+        loss, refused = _price(debit, policy, account, others)
         if refused is None:
             break
     else:
         return Closed(span, loss=loss, refused=refused)
-    entry = _debit(db, span, spent, least)
+    entry = _debit(db, span, spent, version=least, noise=cohorts[least])
     if spent.learning:
         ticks = policy.windows[span.window].ticks
-        _write_statistics(db, span, sums, ticks=ticks, tilt=spent.learning)
+        count.learn(db, span.stream, ticks=ticks, tilt=spent.learning)
     draw = Draw(span, policy, spent, account=account, entry=entry, loss=loss)
     if span.scope == "cohort":
-        messages = [draw.histogram("cohort", sums, noises)]
+        messages = [draw.message("cohort", count.histogram(noises, tilt=spent.release))]
     else:
         messages = [
-            draw.histogram(device, {key: one for key, one in sums.items() if key[0] == device}, noises)
-            for device in sorted({device for device, _ in sums})
+            draw.message(device, count.histogram(noises, tilt=spent.release, device=device))
+            for device in count.devices
         ]
     db.execute(
         insert(release),
@@ -208,19 +200,6 @@ def prune(db: Connection, stream: str, policy: StreamPolicy) -> None:
         db.execute(delete(batch).where(batch.c.stream == stream, batch.c.last <= min(known)))
 
 
-def issued_noises(
-    db: Connection, stream: str, *, of_cohort: bool = False, by: int | None = None
-) -> Mapping[int, Noise]:
-    """The noise of every setting for the stream, by version: of those for all devices, that a tick `by` can carry."""
-    mine = setting.c.stream == stream
-    if of_cohort:
-        mine &= setting.c.device.is_(None)
-    if by is not None:
-        mine &= setting.c.issued <= by
-    rows = db.execute(select(setting.c.version, setting.c.rho0, setting.c.rho1).where(mine))
-    return {row.version: Noise(row.rho0, row.rho1) for row in rows}
-
-
 def _closed_through(db: Connection, stream: str, window: str, scope: str) -> int | None:
     found: int | None = db.execute(
         select(closed.c.through).where(
@@ -230,8 +209,8 @@ def _closed_through(db: Connection, stream: str, window: str, scope: str) -> int
     return found
 
 
-def _sums(db: Connection, span: Span) -> Mapping[tuple[str, int], Sums]:
-    """Sums over the window, by device and noise version."""
+def _counted(db: Connection, span: Span, k: int) -> Count:
+    """The window's states, by device and noise version."""
     rows = db.execute(
         select(batch).where(
             batch.c.stream == span.stream,
@@ -244,15 +223,10 @@ def _sums(db: Connection, span: Span) -> Mapping[tuple[str, int], Sums]:
     for row in rows:
         first, last = max(row.first, span.first), min(row.last, span.last)
         pieces[row.device, row.noise].append((first, row.states[first - row.first : last - row.first + 1]))
-    sums: dict[tuple[str, int], Sums] = {}
-    for key, found in pieces.items():
-        sums[key] = Sums()
-        for run in runs(sorted(found)):
-            sums[key].add(run)
-    return sums
+    return CountTwo(pieces) if k == 2 else CountK(k, pieces)
 
 
-def _debit(db: Connection, span: Span, spent: Spending, least: Noise) -> int:
+def _debit(db: Connection, span: Span, spent: Spending, *, version: int, noise: AnyNoise) -> int:
     """Write the ledger entry: the one line that spends."""
     fields = {
         "stream": span.stream,
@@ -262,8 +236,8 @@ def _debit(db: Connection, span: Span, spent: Spending, least: Noise) -> int:
         "first": span.first,
         "last": span.last,
         "tilt": spent.tilt,
-        "rho0": least.rho0,
-        "rho1": least.rho1,
+        "noise": version,
+        "noise_digest": fingerprint(noise),
         "why": "release and statistics" if spent.learning else "release",
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -284,32 +258,6 @@ def _mark_closed(db: Connection, span: Span) -> None:
         )
 
 
-def _write_statistics(
-    db: Connection, span: Span, sums: Mapping[tuple[str, int], Sums], *, ticks: int, tilt: int
-) -> None:
-    """Add the charged noise, a band's as much wider as the band is, and hand the statistics to learning."""
-    scale = scale_for(sensitivity(ticks), tilt)
-    members = list(sums.items())
-    ones = noisy([one.ones for _, one in members], scale=scale)
-    changes = [
-        noisy([one.changes[band] for _, one in members], scale=scale * WIDTHS[band] * COARSENESS[band])
-        if band < bands_within(ticks)
-        else [0] * len(members)
-        for band in range(len(BANDS))
-    ]
-    learn.note(
-        db,
-        span.stream,
-        [
-            learn.Statistic(
-                device, version, one.ticks, ones[index], one.starts, [each[index] for each in changes]
-            )
-            for index, ((device, version), one) in enumerate(members)
-        ],
-        variance=variance(scale),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Draw:
     """What all histograms of one ledger entry share."""
@@ -321,36 +269,12 @@ class Draw:
     entry: int
     loss: float
 
-    def histogram(
-        self, scope: str, sums: Mapping[tuple[str, int], Sums], noises: Mapping[int, Noise]
-    ) -> Release:
-        """The noisy count of one scope and its debiased frequencies.
-
-        Each noise version's states are counted apart, with noise of their own: the counts are of disjoint states,
-        so one state still costs 1/scale, and so it does where each device has a histogram of its own. The second
-        bin is the rest of a total that is no secret.
-        """
-        scale = scale_for(1, self.spent.release)
-        versions = sorted({version for _, version in sums})
-        ticks = {v: sum(one.ticks for (_, version), one in sums.items() if version == v) for v in versions}
-        ones = noisy(
-            [sum(one.ones for (_, version), one in sums.items() if version == v) for v in versions],
-            scale=scale,
-        )
-        total = sum(ticks.values())
-        # x̂ = Σ (ones − n·ρ0)/s, with variance Σ (n·p(1−p) + noise)/s²
-        estimate = sampling = drawn = 0.0
-        for version, count in zip(versions, ones, strict=True):
-            noise, n = noises[version], ticks[version]
-            s = 1 - noise.rho0 - noise.rho1
-            p = min(1.0, max(0.0, count / n))
-            estimate += (count - n * noise.rho0) / s
-            sampling += n * p * (1 - p) / s**2
-            drawn += variance(scale) / s**2
-        frequency, error = estimate / total, math.sqrt(sampling + drawn) / total
-        off = half_width(sampling, drawn) / total
-        frequencies: Sequence[float] = (1 - frequency, frequency)
-        intervals = [(one - off, one + off) for one in frequencies]
+    def message(self, scope: str, histogram: Histogram) -> Release:
+        """The release of one scope."""
+        frequencies = histogram.frequencies
+        intervals = [
+            (one - off, one + off) for one, off in zip(frequencies, histogram.half_widths, strict=True)
+        ]
         if self.policy.windows[self.span.window].proper:
             frequencies = nearest_distribution(frequencies)
             intervals = [(min(1.0, max(0.0, low)), min(1.0, max(0.0, high))) for low, high in intervals]
@@ -360,14 +284,14 @@ class Draw:
             scope=scope,
             first=self.span.first,
             last=self.span.last,
-            devices=len({device for device, _ in sums}),
-            ticks=total,
+            devices=histogram.devices,
+            ticks=histogram.ticks,
             states=self.policy.states,
-            counts=(total - sum(ones), sum(ones)),
-            frequencies=tuple(frequencies),
-            standard_errors=(error, error),
+            counts=histogram.counts,
+            frequencies=frequencies,
+            standard_errors=histogram.standard_errors,
             intervals=tuple(intervals),
-            scale=scale,
+            scale=histogram.scale,
             tilt=self.spent.tilt,
             loss=self.loss,
             budget=self.policy.epsilon.public,
@@ -375,17 +299,3 @@ class Draw:
             theta=theta_of(self.account.theta),
             entry=self.entry,
         )
-
-
-def nearest_distribution(frequencies: Iterable[float]) -> tuple[float, ...]:
-    """The nearest frequencies that are not negative and sum to one (projection on the simplex).
-
-    max(f − c, 0), with the one c that makes the sum 1: with the m largest f kept, c = (Σ f − 1)/m.
-    """
-    values = list(frequencies)
-    kept = shift = 0.0
-    for count, value in enumerate(sorted(values, reverse=True), start=1):
-        kept += value
-        if value - (kept - 1) / count > 0:
-            shift = (kept - 1) / count
-    return tuple(max(value - shift, 0.0) for value in values)

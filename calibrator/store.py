@@ -23,6 +23,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     create_engine,
     event,
     make_url,
@@ -53,11 +54,11 @@ setting = Table(
     Column("policy", BigInteger, nullable=False),
     Column("device", String(64), nullable=True),
     Column("issued", BigInteger, nullable=False, server_default="0"),
-    Column("rho0", Float(53), nullable=False),
-    Column("rho1", Float(53), nullable=False),
+    Column("noise", Text, nullable=False),
     Column("payload", LargeBinary, nullable=False),
 )
-"""Every setting ever made. `device` is None for the cohort's; no tick before `issued` can carry its noise."""
+"""Every setting ever made. `device` is None for the cohort's; no tick before `issued` can carry its noise, which is
+written as calibrator/kind.py does."""
 
 batch = Table(
     "batch",
@@ -131,17 +132,18 @@ ledger = Table(
     Column("first", BigInteger, nullable=False),
     Column("last", BigInteger, nullable=False),
     Column("tilt", BigInteger, nullable=False),
-    Column("rho0", Float(53), nullable=False),
-    Column("rho1", Float(53), nullable=False),
+    Column("noise", BigInteger, nullable=False),
+    Column("noise_digest", String(32), nullable=False),
     Column("why", String(64), nullable=False),
     Column("at", String(32), nullable=False),
     Column("digest", String(64), nullable=False),
     Index("ledger_of_stream", "stream", "id"),
     sqlite_autoincrement=True,
 )
-"""Append-only. `tilt` is what the entry costs on the sanitized states of each member, in nano-nats rounded up;
-(rho0, rho1) is the least noise any of those states can carry, through which the tilt is amplified when the ledger
-is priced. `digest` covers the entry and the one before it (calibrator/mark.py)."""
+"""Append-only. `tilt` is what the entry costs on the sanitized states of each member, in nano-nats rounded up. `noise`
+is the version of the setting with the least noise any of those states can carry, through which the tilt is amplified
+when the ledger is priced; `noise_digest` stands for that noise itself. `digest` covers the entry and the one before
+it (calibrator/mark.py)."""
 
 statistic = Table(
     "statistic",
@@ -180,6 +182,30 @@ belief = Table(
     *(Column(name, Float(53), nullable=False) for name in ("q_low", "q_high", "r_low", "r_high")),
 )
 """The intersection of the looks so far, for one device or, with an empty name, for any device of the cohort."""
+
+statistic_k = Table(
+    "statistic_k",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("block", BigInteger, primary_key=True),
+    Column("device", String(64), primary_key=True),
+    Column("noise", BigInteger, primary_key=True),
+    Column("ticks", BigInteger, nullable=False),
+    Column("starts", Text, nullable=False),
+    Column("counts", Text, nullable=False),
+    Column("pairs", Text, nullable=False),
+    Column("variance", Float(53), nullable=False),
+)
+"""The same for more than two states (calibrator/statistics_k.py); lists of whole numbers are JSON."""
+
+belief_k = Table(
+    "belief_k",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("device", String(64), primary_key=True),
+    Column("chains", Text, nullable=False),
+)
+"""As `belief`, for more than two states: the class as it is written on the wire."""
 
 release = Table(
     "release",

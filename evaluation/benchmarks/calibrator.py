@@ -42,9 +42,10 @@ from calibrator.charge import price_public, public_debits, spending
 from calibrator.cohort import Arrived, Cohort
 from calibrator.config import Config, KeysSection
 from calibrator.daemon import Daemon
+from calibrator.kind import fingerprint
 from calibrator.mark import NOTHING, digest
 from evaluation.benchmarks.rows import Row
-from pufferfish.binary import Box, optimal_noise
+from pufferfish.binary import Box, Noise, optimal_noise
 
 DEVICES, BATCHES, SAMPLES = 200, 60, 100
 MESSAGES = DEVICES * BATCHES
@@ -276,7 +277,7 @@ def _charge() -> list[Row]:
         cohort.settings()
         engine = cohort._engine
         with engine.begin() as db:
-            db.execute(insert(store.ledger), list(_history(spent.tilt, noise.rho0, noise.rho1)))
+            db.execute(insert(store.ledger), list(_history(spent.tilt, noise)))
             states = bytes(n % 2 for n in range(WINDOW_TICKS))
             db.execute(
                 insert(store.batch),
@@ -328,7 +329,7 @@ def _charge() -> list[Row]:
     ]
 
 
-def _history(tilt: int, rho0: float, rho1: float) -> Iterator[dict[str, object]]:
+def _history(tilt: int, noise: Noise) -> Iterator[dict[str, object]]:
     before = NOTHING
     for n in range(HISTORY_TICKS // WINDOW_TICKS):
         fields: dict[str, object] = {
@@ -339,8 +340,8 @@ def _history(tilt: int, rho0: float, rho1: float) -> Iterator[dict[str, object]]
             "first": n * WINDOW_TICKS,
             "last": (n + 1) * WINDOW_TICKS - 1,
             "tilt": tilt,
-            "rho0": rho0,
-            "rho1": rho1,
+            "noise": 1,
+            "noise_digest": fingerprint(noise),
             "why": "release",
             "at": "2026-01-01T00:00:00+00:00",
         }

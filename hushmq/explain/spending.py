@@ -51,9 +51,10 @@ def _panel(book: Book) -> Panel:
 def _left(book: Book) -> str:
     if book.policy is None or book.theta is None:
         return ""
+    from calibrator.kind import in_words  # noqa: PLC0415  # a ledger is read where the calibrator is installed
+
     budget, theta = book.policy.epsilon, book.theta
     return (
         f"{book.stream}: left {budget.public - book.public:.4f} for the public, "
-        f"{budget.operator - book.operator:.4f} for operators; q in [{theta.q_low:.4g}, {theta.q_high:.4g}], "
-        f"r in [{theta.r_low:.4g}, {theta.r_high:.4g}], {book.policy.adversary} adversary"
+        f"{budget.operator - book.operator:.4f} for operators; {in_words(theta)}, {book.policy.adversary} adversary"
     )

@@ -25,7 +25,6 @@ from calibrator.region_k import (
     centre_class,
     centre_region,
     cohort_region,
-    device_centres,
     device_regions,
     point,
 )
@@ -107,7 +106,7 @@ def test_devices_apart_have_regions_apart() -> None:
         region = regions[f"device-{number}"]
         assert region.contains(point(described(own), K))
         assert not region.contains(point(described(other), K))
-        assert region.contains(device_centres(found)[f"device-{number}"])
+        assert region.contains(point(found.chains[number], K))
         assert cohort_region(found).contains(point(described(own), K))
 
 
@@ -161,8 +160,8 @@ def test_whatever_the_noise_made_of_the_counts(variance: float) -> None:
             )
         )
         assert cohort_region(found).contains(centre_class(found))
-        centres = device_centres(found)
-        assert all(region.contains(centres[name]) for name, region in device_regions(found).items())
+        regions = device_regions(found).values()
+        assert all(one.contains(point(x, K)) for one, x in zip(regions, found.chains, strict=True))
 
 
 def test_first_order_chains_have_no_misfit() -> None:

@@ -15,6 +15,8 @@ from broker.packing import pack
 from broker.problem import Reason, Rejected
 from calibrator import store
 from calibrator.ingest import MOST_HOLES, Arrival, Group, Ticks, counted_ticks, late_ticks, seen
+from calibrator.kind import written
+from pufferfish.binary import Noise
 
 LATEST = 10**9
 ENGINE = store.open_store("sqlite://")
@@ -31,7 +33,9 @@ def db(tmp_path: Path) -> Iterator[Connection]:
 
 def prepare(connection: Connection) -> None:
     connection.execute(
-        insert(store.setting).values(stream="motion", version=1, policy=1, rho0=0.3, rho1=0.3, payload=b"")
+        insert(store.setting).values(
+            stream="motion", version=1, policy=1, noise=written(Noise(0.3, 0.3)), payload=b""
+        )
     )
 
 
@@ -99,7 +103,7 @@ def test_noise_cannot_be_older_than_its_setting(db: Connection) -> None:
     """Ticks before the first that can carry a noise version are impossible."""
     db.execute(
         insert(store.setting).values(
-            stream="motion", version=2, policy=1, rho0=0.2, rho1=0.2, payload=b"", issued=40
+            stream="motion", version=2, policy=1, noise=written(Noise(0.2, 0.2)), payload=b"", issued=40
         )
     )
     group = Group(db, ["d"])

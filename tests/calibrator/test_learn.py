@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import Connection, func, insert, select
 
 from calibrator import learn, store
+from calibrator.kind import written
 from calibrator.learn import (
     FIRST_LOOK,
-    Statistic,
     block_of,
     last_look,
     learned,
@@ -21,6 +21,7 @@ from calibrator.learn import (
     note,
     progress,
 )
+from calibrator.learn_two import TWO, Statistic
 from calibrator.noise import variance
 from calibrator.statistics import COARSENESS, WIDTHS
 from evaluation.sanitized import counted, sanitized
@@ -40,7 +41,7 @@ def db(tmp_path: Path) -> Iterator[Connection]:
         for version, noise in NOISES.items():
             connection.execute(
                 insert(store.setting).values(
-                    stream=STREAM, version=version, policy=1, rho0=noise.rho0, rho1=noise.rho1, payload=b""
+                    stream=STREAM, version=version, policy=1, noise=written(noise), payload=b""
                 )
             )
         yield connection
@@ -80,7 +81,7 @@ class Devices:
 
 def take(db: Connection, devices: Devices, windows: int, version: int = 1) -> None:
     for _ in range(windows):
-        note(db, STREAM, devices.window(version), variance=variance(SCALE))
+        note(db, STREAM, devices.window(version), variance=variance(SCALE), learner=TWO)
 
 
 def theta(db: Connection, start: Box = START) -> Box:
@@ -134,7 +135,7 @@ def test_no_device_has_a_wider_theta_than_the_cohort(db: Connection, seed: int) 
     take(db, devices, FIRST_LOOK)
     for windows in (0, FIRST_LOOK, 2 * FIRST_LOOK):
         for _ in range(windows):
-            note(db, STREAM, devices.window()[:-1], variance=variance(SCALE))
+            note(db, STREAM, devices.window()[:-1], variance=variance(SCALE), learner=TWO)
         own = learned_devices(db, STREAM, start=START, floor=FLOOR)
         assert len(own) == 10
         assert all(theta(db).contains(box) for box in own.values())
@@ -180,7 +181,7 @@ def test_a_device_that_differs_is_believed(db: Connection) -> None:
     odd = Devices(8, count=1, chain=(0.6, 0.55))
     for _ in range(FIRST_LOOK):
         rest = [replace(one, device=f"d{number + 1}") for number, one in enumerate(devices.window()[1:])]
-        note(db, STREAM, [*odd.window(), *rest], variance=variance(SCALE))
+        note(db, STREAM, [*odd.window(), *rest], variance=variance(SCALE), learner=TWO)
     after = learned_devices(db, STREAM, start=START, floor=FLOOR)["d0"]
     assert not before.contains(after)
 
@@ -190,7 +191,7 @@ def test_memory_is_flat(db: Connection) -> None:
     devices = Devices(9, count=4)
     window = devices.window()
     for number in range(FIRST_LOOK * 2**5):
-        note(db, STREAM, window, variance=variance(SCALE))
+        note(db, STREAM, window, variance=variance(SCALE), learner=TWO)
         rows = db.execute(select(func.count()).select_from(store.statistic)).scalar_one()
         assert rows <= 2 * 4, number
     assert db.execute(select(func.count()).select_from(store.belief)).scalar_one() == 1 + 4
@@ -206,11 +207,11 @@ def test_reporting_only_leaves_theta_uncovered(db: Connection) -> None:
     assert covered.contains(reported)
     assert covered.q_low < 0.75 * reported.q_low
     assert covered.r_low < 0.75 * reported.r_low
-    assert learn.misfit_of(db, STREAM) is not None
+    assert learn.misfit_of(db, STREAM, TWO) is not None
 
 
 def test_few_devices_learn_nothing(db: Connection) -> None:
     """Two devices leave the start standing."""
     take(db, Devices(11, count=2), FIRST_LOOK * 2)
     assert theta(db) == START
-    assert learn.misfit_of(db, STREAM) is None
+    assert learn.misfit_of(db, STREAM, TWO) is None

@@ -103,7 +103,14 @@ def test_a_ledger_on_postgresql_is_read_the_same(
             "WHERE entry = 4",
             "losses as stated, within budget then",
         ),
-        ("UPDATE setting SET rho0 = rho0 / 2", "settings keep the operator's promise"),
+        (
+            "UPDATE setting SET noise = replace(noise, '\"rho0\": 0.', '\"rho0\": 0.0')",
+            "settings keep the operator's promise",
+        ),
+        (
+            "UPDATE setting SET noise = replace(noise, '\"rho0\": 0.', '\"rho0\": 0.0')",
+            "noise as it was charged through",
+        ),
     ],
 )
 def test_a_changed_ledger_is_found_out(

@@ -12,9 +12,10 @@ from sqlalchemy import func, select
 
 from broker.messages import Release, Window, decode
 from broker.noise import flips_of
-from calibrator import release, store
+from calibrator import count_two, release, store
 from calibrator.account import Account
-from calibrator.charge import NANO, Debit, price_public, public_debits, scale_for, spending
+from calibrator.charge import NANO, Debit, issued_noises, price_public, public_debits, scale_for, spending
+from calibrator.histogram import nearest_distribution
 from calibrator.noise import noisy
 from pufferfish.binary import Box
 from pufferfish.method import METHODS, Method
@@ -210,7 +211,7 @@ def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytes
         drawn.append((len(counts), scale))
         return noisy(counts, scale=scale)
 
-    monkeypatch.setattr(release, "noisy", watch)
+    monkeypatch.setattr(count_two, "noisy", watch)
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         here.window(devices=3)
@@ -239,7 +240,7 @@ def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytes
 )
 def test_nearest_distribution(given: tuple[float, ...], nearest: tuple[float, ...]) -> None:
     """Not negative, sums to one, and no other distribution is nearer."""
-    found = release.nearest_distribution(given)
+    found = nearest_distribution(given)
     assert found == pytest.approx(nearest)
     assert sum(found) == pytest.approx(1.0)
     distance = math.dist(given, found)
@@ -386,6 +387,6 @@ def test_claimed_noise_does_not_cheapen_a_window(tmp_path: Path) -> None:
         here.cohort.close_due()
         with here.engine.begin() as db:
             (debit,) = public_debits(db, STREAM)
-            noises = release.issued_noises(db, STREAM)
+            noises = issued_noises(db, STREAM)
         assert debit.noise == noises[2]
         assert noises[2].rho0 < noises[1].rho0

@@ -1,0 +1,141 @@
+"""Learning about streams of more than two states: how statistics and beliefs are kept, and what a fit says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import Connection, Row, and_, delete, insert, select
+
+from broker.theta import IntervalTheta, theta_of
+from calibrator import misfit_k, region_k
+from calibrator.estimate_k import EvidenceK, FitK, fit
+from calibrator.kind import read
+from calibrator.misfit import Misfit
+from calibrator.statistics_k import Integers
+from calibrator.store import belief_k, setting, statistic_k
+from pufferfish.intervals import Class
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticK:
+    """What one device's window under one noise version gave, with its charged noise."""
+
+    device: str
+    noise: int
+    ticks: int
+    counts: Integers
+    starts: Integers
+    pairs: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class FoundK:
+    """A fit and the evidence it rests on."""
+
+    evidence: EvidenceK
+    fit: FitK
+
+    def cohort(self, confidence: float) -> Class:
+        return region_k.cohort_region(self.fit, confidence)
+
+    def centre(self, confidence: float) -> Class:
+        return region_k.centre_region(self.fit, confidence)
+
+    def middle(self) -> Class:
+        return region_k.centre_class(self.fit)
+
+    def devices(self, confidence: float) -> dict[str, Class]:
+        return region_k.device_regions(self.fit, confidence)
+
+    def misfit(self) -> Misfit:
+        return misfit_k.measure(self.evidence, self.fit)
+
+
+class More:
+    """Streams of more than two states."""
+
+    statistic, belief = statistic_k, belief_k
+
+    def add(
+        self, db: Connection, stream: str, block: int, statistics: Iterable[StatisticK], variance: float
+    ) -> None:
+        """Add a window's statistics to what the block holds of the same device and noise version."""
+        for one in statistics:
+            mine = and_(
+                statistic_k.c.stream == stream,
+                statistic_k.c.block == block,
+                statistic_k.c.device == one.device,
+                statistic_k.c.noise == one.noise,
+            )
+            old = db.execute(select(statistic_k).where(mine)).first()
+            ticks, starts, counts, pairs, spread = one.ticks, one.starts, one.counts, one.pairs, variance
+            if old is not None:
+                db.execute(delete(statistic_k).where(mine))
+                ticks, spread = ticks + old.ticks, spread + old.variance
+                starts, counts, pairs = (
+                    mine_ + np.array(json.loads(theirs), dtype=np.int64)
+                    for mine_, theirs in ((starts, old.starts), (counts, old.counts), (pairs, old.pairs))
+                )
+            db.execute(
+                insert(statistic_k).values(
+                    stream=stream,
+                    block=block,
+                    device=one.device,
+                    noise=one.noise,
+                    ticks=ticks,
+                    starts=json.dumps(starts.tolist()),
+                    counts=json.dumps(counts.tolist()),
+                    pairs=json.dumps(pairs.tolist()),
+                    variance=spread,
+                )
+            )
+
+    def found(self, db: Connection, stream: str, *, since: int) -> FoundK | None:
+        """The fit of the blocks from `since` on; None where there is too little."""
+        rows = db.execute(
+            select(statistic_k, setting.c.noise.label("written"))
+            .where(
+                statistic_k.c.stream == stream,
+                statistic_k.c.block >= since,
+                setting.c.stream == stream,
+                setting.c.version == statistic_k.c.noise,
+            )
+            .order_by(statistic_k.c.device, statistic_k.c.noise, statistic_k.c.block)
+        ).all()
+        if not rows:
+            return None
+        devices = tuple(dict.fromkeys(row.device for row in rows))
+        index = {device: number for number, device in enumerate(devices)}
+        evidence = EvidenceK(
+            devices,
+            np.array([index[row.device] for row in rows], dtype=np.int64),
+            np.array([read(row.written) for row in rows], dtype=float),
+            np.array([row.ticks for row in rows], dtype=float),
+            np.array([json.loads(row.counts) for row in rows], dtype=float),
+            np.array([json.loads(row.starts) for row in rows], dtype=float),
+            np.array([json.loads(row.pairs) for row in rows], dtype=float),
+            np.array([row.variance for row in rows], dtype=float),
+        )
+        fitted = fit(evidence)
+        return None if fitted is None else FoundK(evidence, fitted)
+
+    def read(self, row: Row[tuple[object, ...]]) -> Class:
+        """The class of a belief."""
+        theta = IntervalTheta.model_validate_json(row.chains)
+        if theta.backward is None:
+            raise RuntimeError("a belief holds both directions")
+        return Class(theta.intervals, theta.backward.intervals)
+
+    def written(self, believed: Class) -> dict[str, object]:
+        """The columns of a belief."""
+        return {"chains": theta_of(believed).model_dump_json()}
+
+    def shifted(self, theta: Class, shift: float) -> Class:
+        """The chains of Θ moved by the misfit's shift."""
+        return misfit_k.slowed(theta, shift)
+
+
+MORE = More()

@@ -1,0 +1,164 @@
+"""Learning about streams of two states: how statistics and beliefs are kept, and what a fit says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import Connection, Row, and_, bindparam, insert, select, update
+
+from calibrator import misfit, region
+from calibrator.estimate import Evidence, Fit, fit
+from calibrator.kind import read
+from calibrator.statistics import BANDS
+from calibrator.store import belief, setting, statistic
+from pufferfish.binary import Box, Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """What one device's window under one noise version gave, with its charged noise."""
+
+    device: str
+    noise: int
+    ticks: int
+    ones: int
+    starts: Sequence[int]
+    changes: Sequence[int]
+
+    @property
+    def row(self) -> dict[str, int]:
+        bands = {
+            f"{name}_{band}": values[band]
+            for name, values in (("starts", self.starts), ("changes", self.changes))
+            for band in range(len(BANDS))
+        }
+        return {"ticks": self.ticks, "ones": self.ones, **bands}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A fit and the evidence it rests on."""
+
+    evidence: Evidence
+    fit: Fit
+
+    def cohort(self, confidence: float) -> Box:
+        return region.cohort_region(self.fit, confidence)
+
+    def centre(self, confidence: float) -> Box:
+        return region.centre_region(self.fit, confidence)
+
+    def middle(self) -> Box:
+        return region.centre_box(self.fit)
+
+    def devices(self, confidence: float) -> dict[str, Box]:
+        return region.device_regions(self.fit, confidence)
+
+    def misfit(self) -> misfit.Misfit:
+        return misfit.measure(self.evidence, self.fit)
+
+
+class Two:
+    """Streams of two states."""
+
+    statistic, belief = statistic, belief
+
+    def add(
+        self, db: Connection, stream: str, block: int, statistics: Iterable[Statistic], variance: float
+    ) -> None:
+        """Add a window's statistics to what the block holds of the same device and noise version."""
+        mine = and_(statistic.c.stream == stream, statistic.c.block == block)
+        known = {
+            (row.device, row.noise)
+            for row in db.execute(select(statistic.c.device, statistic.c.noise).where(mine))
+        }
+        fresh, more = [], []
+        for one in statistics:
+            row = {**one.row, "variance": variance}
+            if (one.device, one.noise) in known:
+                more.append(
+                    {"of_device": one.device, "of_noise": one.noise} | {f"add_{k}": v for k, v in row.items()}
+                )
+            else:
+                fresh.append(
+                    {"stream": stream, "block": block, "device": one.device, "noise": one.noise, **row}
+                )
+        if fresh:
+            db.execute(insert(statistic), fresh)
+        if more:
+            db.execute(
+                update(statistic)
+                .where(
+                    mine,
+                    statistic.c.device == bindparam("of_device"),
+                    statistic.c.noise == bindparam("of_noise"),
+                )
+                .values({name: statistic.c[name] + bindparam(f"add_{name}") for name in SUMMED}),
+                more,
+            )
+
+    def found(self, db: Connection, stream: str, *, since: int) -> Found | None:
+        """The fit of the blocks from `since` on; None where there is too little."""
+        evidence = _evidence(db, stream, since=since)
+        fitted = fit(evidence)
+        return None if fitted is None else Found(evidence, fitted)
+
+    def read(self, row: Row[tuple[object, ...]]) -> Box:
+        """The box of a belief."""
+        return Box(row.q_low, row.q_high, row.r_low, row.r_high)
+
+    def written(self, believed: Box) -> dict[str, object]:
+        """The columns of a belief."""
+        return {
+            "q_low": believed.q_low,
+            "q_high": believed.q_high,
+            "r_low": believed.r_low,
+            "r_high": believed.r_high,
+        }
+
+    def shifted(self, theta: Box, shift: float) -> Box:
+        """The chains of Θ moved by the misfit's shift."""
+        return misfit.shifted(theta, shift)
+
+
+TWO = Two()
+SUMMED = tuple(column.name for column in statistic.c if not column.primary_key)
+
+
+def _evidence(db: Connection, stream: str, *, since: int) -> Evidence:
+    """The blocks from `since` on, one row per block, device and noise version."""
+    rows = db.execute(
+        select(statistic, setting.c.noise.label("written"))
+        .where(
+            statistic.c.stream == stream,
+            statistic.c.block >= since,
+            setting.c.stream == stream,
+            setting.c.version == statistic.c.noise,
+        )
+        .order_by(statistic.c.device, statistic.c.noise, statistic.c.block)
+    ).all()
+    devices = tuple(dict.fromkeys(row.device for row in rows))
+    noises = [one for one in (read(row.written) for row in rows) if isinstance(one, Noise)]
+    index = {device: number for number, device in enumerate(devices)}
+
+    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.array([getattr(row, name) for row in rows], dtype=float)
+
+    def banded(name: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        return np.array(
+            [[getattr(row, f"{name}_{band}") for band in range(len(BANDS))] for row in rows], dtype=float
+        ).reshape(len(rows), len(BANDS))
+
+    return Evidence(
+        devices,
+        np.array([index[row.device] for row in rows], dtype=np.int64),
+        np.array([one.rho0 for one in noises]),
+        np.array([one.rho1 for one in noises]),
+        column("ticks"),
+        column("ones"),
+        banded("starts"),
+        banded("changes"),
+        column("variance"),
+    )

@@ -1,0 +1,160 @@
+"""Learning about more than two states: Θ narrows by looks, widens on contradiction, and keeps no history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection, func, insert, select
+
+from calibrator import store
+from calibrator.kind import written
+from calibrator.learn import FIRST_LOOK, learned, learned_devices, misfit_of, note, progress
+from calibrator.learn_k import MORE, StatisticK
+from calibrator.moments_k import described, transitions
+from calibrator.noise import variance
+from calibrator.region_k import point
+from calibrator.statistics import COARSENESS, WIDTHS
+from calibrator.statistics_k import SumsK
+from evaluation.estimation_k import THREE, sanitized
+from pufferfish.emission import response
+from pufferfish.intervals import Class, Intervals
+
+STREAM = "activity"
+EMISSIONS = {1: response(3, 2.0), 2: response(3, 3.0)}
+TICKS, SCALE = 3000, 8.0
+
+
+def around(share: float, P: np.ndarray = THREE) -> Class:
+    """Chains whose transitions to other states differ from P's by at most this share."""
+    away = ~np.eye(3, dtype=bool)
+    low = np.where(away, P * (1 - share), 1 - (1 - P) * (1 + share)).clip(0, 1)
+    high = np.where(away, P * (1 + share), 1 - (1 - P) * (1 - share)).clip(0, 1)
+    return Class.of(Intervals(*(tuple(map(tuple, ends.tolist())) for ends in (low, high))))
+
+
+START, FLOOR = around(0.9), around(0.02)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Connection]:
+    engine = store.open_store(store.sqlite_url(tmp_path / "ledger.db"))
+    with engine.begin() as connection:
+        for version, emission in EMISSIONS.items():
+            connection.execute(
+                insert(store.setting).values(
+                    stream=STREAM, version=version, policy=1, noise=written(emission), payload=b""
+                )
+            )
+        yield connection
+    engine.dispose()
+
+
+class Devices:
+    """Simulated devices that go on for ever, a window at a time."""
+
+    def __init__(self, seed: int, *, count: int = 8, P: np.ndarray = THREE) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.count, self.P = count, P
+
+    def window(self, version: int = 1) -> list[StatisticK]:
+        states = sanitized(
+            np.repeat(self.P[None], self.count, axis=0),
+            np.array(EMISSIONS[version]),
+            ticks=TICKS,
+            rng=self.rng,
+        )
+        found = []
+        for number, row in enumerate(states):
+            sums = SumsK(3)
+            sums.add(row.tobytes())
+            wide = (SCALE * np.array(WIDTHS) * np.array(COARSENESS))[:, None, None]
+            found.append(
+                StatisticK(
+                    f"d{number}",
+                    version,
+                    sums.ticks,
+                    sums.counts + np.rint(self.rng.laplace(0, SCALE, 3)).astype(np.int64),
+                    np.array(sums.starts),
+                    sums.pairs + np.rint(self.rng.laplace(0, wide, sums.pairs.shape)).astype(np.int64),
+                )
+            )
+        return found
+
+
+def take(db: Connection, devices: Devices, windows: int, version: int = 1) -> None:
+    for _ in range(windows):
+        note(db, STREAM, devices.window(version), variance=variance(SCALE), learner=MORE)
+
+
+def theta(db: Connection) -> Class:
+    return learned(db, STREAM, start=START, floor=FLOOR)
+
+
+def size(chains: Class) -> float:
+    return float(sum(np.subtract(each.high, each.low).sum() for each in (chains.forward, chains.backward)))
+
+
+def test_theta_narrows_at_looks_and_only_there(db: Connection) -> None:
+    """Before the first look Θ is the start; each look leaves it within what it was, and it holds the truth."""
+    devices = Devices(1)
+    take(db, devices, FIRST_LOOK - 1)
+    assert theta(db) == START.hull(FLOOR)
+    take(db, devices, 1)
+    first = theta(db)
+    assert START.contains(first)
+    assert size(first) < size(START) / 3
+    take(db, devices, FIRST_LOOK - 1)
+    assert theta(db) == first
+    take(db, devices, 1, version=2)
+    second = theta(db)
+    assert first.contains(second)
+    assert second.contains(point(described(THREE), 3))
+    assert second.contains(FLOOR)
+    assert progress(db, STREAM).contradictions == 0
+    own = learned_devices(db, STREAM, start=START, floor=FLOOR)
+    assert set(own) == {f"d{n}" for n in range(8)}
+    assert all(one.contains(point(described(THREE), 3)) for one in own.values())
+
+
+def test_the_tables_do_not_grow(db: Connection) -> None:
+    """Whatever the age of the stream, at most two rows per device and noise version are kept."""
+    devices = Devices(2, count=3)
+    take(db, devices, 4 * FIRST_LOOK + 3)
+    rows = db.execute(select(func.count()).select_from(store.statistic_k)).scalar_one()
+    assert rows <= 2 * 3
+    assert misfit_of(db, STREAM, MORE) is not None
+
+
+def test_contradiction_widens_at_once(db: Connection) -> None:
+    """When the data has changed beyond doubt what was believed is dropped, and Θ is the policy's start again."""
+    take(db, Devices(3), FIRST_LOOK)
+    assert size(theta(db)) < size(START) / 3
+    slow = transitions(described(THREE) - 1.6, 3)
+    changed = Devices(4, P=slow)
+    for _ in range(3):
+        take(db, changed, 1)
+        if progress(db, STREAM).contradictions:
+            break
+    assert progress(db, STREAM).contradictions == 1
+    assert theta(db).contains(START)
+
+
+def test_evidence_outside_the_start_widens_it(db: Connection) -> None:
+    """Θ then holds both what ops assumed and what was found."""
+    take(db, Devices(5, P=transitions(described(THREE) - 2.5, 3)), FIRST_LOOK)
+    found = learned(db, STREAM, start=around(0.3), floor=FLOOR)
+    assert found.contains(around(0.3))
+    assert found.forward.high[0][0] > around(0.3).forward.high[0][0]
+
+
+def test_misfit_is_covered_unless_it_is_only_reported(db: Connection) -> None:
+    """A shift makes Θ reach to slower chains, by default."""
+    take(db, Devices(6), FIRST_LOOK)
+    db.execute(store.learning.update().values(shift=-0.5))
+    covered, told = theta(db), learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
+    assert covered.contains(told)
+    assert covered.forward.low[0][1] < told.forward.low[0][1]
+    assert covered.forward.high[0][0] > told.forward.high[0][0]

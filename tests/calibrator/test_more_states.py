@@ -1,0 +1,348 @@
+"""A stream of more than two states, from its policy to its releases, settings and ledger, in one cohort at hand."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agent.settings import Trust, check_noise
+from broker.messages import (
+    Assumption,
+    Audiences,
+    Batch,
+    Bins,
+    DeviceWindow,
+    LedgerState,
+    NoiseSetting,
+    Policy,
+    Release,
+    StreamPolicy,
+    Window,
+    decode,
+    encode,
+)
+from broker.noise import Emission
+from broker.packing import bits_for, pack
+from broker.problem import Reason
+from broker.theta import Entrywise, IntervalTheta
+from calibrator import books
+from calibrator.charge import Holder, spending
+from calibrator.cohort import Arrived
+from calibrator.kind import known_loss, of_wire, signal, tilts
+from calibrator.own import holders
+from calibrator.push import best_noise, make_setting, mixable
+from calibrator.statistics_k import MOST_STATES
+from evaluation.estimation_k import FOUR, sanitized
+from hushmq.__main__ import main
+from pufferfish.contraction import certified_loss
+from pufferfish.emission import response
+from pufferfish.intervals import Class, Intervals
+from tests.calibrator.site import CALIBRATOR, START, TOPICS, Desk, desk, signed, sqlite
+
+STREAM = "activity"
+STATES = ("lying", "sitting", "walking", "running")
+K = len(STATES)
+TICKS = 20
+
+
+def around(share: float, P: np.ndarray = FOUR) -> IntervalTheta:
+    away = ~np.eye(K, dtype=bool)
+    pi = np.linalg.matrix_power(P, 500)[0]
+    back = (pi[:, None] * P).T / pi[:, None]
+
+    def ends(matrix: np.ndarray) -> dict[str, Any]:
+        low = np.where(away, matrix * (1 - share), 1 - (1 - matrix) * (1 + share)).clip(0, 1)
+        high = np.where(away, matrix * (1 + share), 1 - (1 - matrix) * (1 - share)).clip(0, 1)
+        return {"low": tuple(map(tuple, low.tolist())), "high": tuple(map(tuple, high.tolist()))}
+
+    return IntervalTheta(**ends(P), backward=Entrywise(**ends(back)))
+
+
+def stream_policy(**changes: Any) -> StreamPolicy:
+    fields: dict[str, Any] = {
+        "states": STATES,
+        "period_ms": 1000,
+        "discretiser": Bins(edges=(1.0, 2.0, 3.0)),
+        "theta": Assumption(start=around(0.5), floor=around(0.05)),
+        "adversary": "prior",
+        "epsilon": Audiences(operator=8.0, public=4.0),
+        "windows": {"short": Window(ticks=TICKS)},
+    }
+    return StreamPolicy(**(fields | changes))
+
+
+def policy(version: int = 1, **changes: Any) -> Policy:
+    return Policy(version=version, cohort="test", streams={STREAM: stream_policy(**changes)})
+
+
+def states(count: int, seed: int = 0) -> bytes:
+    return bytes(random.Random(seed).choices(range(K), weights=(4, 3, 2, 1), k=count))
+
+
+def sent(device: str, first: int, found: bytes, *, noise: int = 1, bits: int = bits_for(K)) -> Arrived:
+    message = Batch(
+        first=first, after=None, count=len(found), bits=bits, states=pack(found, bits), noise=noise
+    )
+    return Arrived(TOPICS.batch(device, STREAM), encode(message))
+
+
+def follow(at: Desk, **changes: Any) -> NoiseSetting:
+    at.cohort.take([Arrived(TOPICS.policy, signed(policy(**changes)))])
+    return at.cohort.settings()[STREAM].message
+
+
+def window(at: Desk, number: int, *, devices: int = 3, ticks: int = TICKS) -> None:
+    """Every device sends a window, and the clock moves past its end and the grace."""
+    first = START + number * ticks
+    at.clock.tick = first + ticks + 1
+    at.cohort.take([sent(f"d{n}", first, states(ticks, seed=100 * number + n)) for n in range(devices)])
+
+
+def releases(at: Desk) -> list[Release]:
+    return [decode(Release, payload) for _, _, payload in at.cohort.unsent()]
+
+
+def verified(at: Desk) -> dict[str, bool]:
+    with at.engine.begin() as db:
+        return {check.name: check.passed for check in books.verify(db, STREAM)}
+
+
+def test_a_setting_is_made_that_the_device_accepts(tmp_path: Path) -> None:
+    """The calibrator's certificate proves the promise for the Θ it names, and the agent agrees."""
+    with desk(sqlite(tmp_path)) as at:
+        setting = follow(at, device_windows={"own": DeviceWindow(ticks=100, scale=80.0)})
+        stream = at.cohort.policy.streams[STREAM]
+        check_noise(setting, stream, Trust((), (), 20.0, 1e-6))
+        assert isinstance(setting.noise, Emission)
+        assert (
+            certified_loss(setting.theta.chains, setting.noise.certificate.proof) <= stream.epsilon.operator
+        )
+        # and hardly anything is left lying about
+        assert certified_loss(setting.theta.chains, setting.noise.certificate.proof) > 0.999 * 8.0
+
+
+def test_windows_are_released_charged_and_verified(tmp_path: Path) -> None:
+    """Histograms of the cohort and of each device, one ledger entry for each scope, and verify recomputes it all."""
+    windows = {"short": Window(ticks=TICKS, scopes=("cohort", "device")), "long": Window(ticks=2 * TICKS)}
+    with desk(sqlite(tmp_path)) as at:
+        follow(at, windows=windows)
+        for number in range(4):
+            window(at, number)
+            at.cohort.close_due()
+        found = releases(at)
+        assert {one.scope for one in found} == {"cohort", "d0", "d1", "d2"}
+        assert {one.window for one in found} == {"short", "long"}
+        for one in found:
+            assert one.states == STATES
+            assert len(one.counts) == len(one.frequencies) == K
+            assert one.theta.k == K
+            assert one.loss <= one.budget
+            assert one.ticks == one.devices * (one.last - one.first + 1)
+        (state,) = at.cohort.accounts()
+        assert decode(LedgerState, encode(state)) == state
+        assert 0 < state.public.loss <= 4.0
+        assert 0 < state.operator.loss <= 8.0
+        assert state.entries == 4 + 4 + 2
+        checks = verified(at)
+        assert all(checks.values()), checks
+
+
+def test_for_ever_costs_the_budget_once_and_more_is_refused(tmp_path: Path) -> None:
+    """Windows go on and on within ε; a policy with less ε cannot release over the past any more."""
+    with desk(sqlite(tmp_path)) as at:
+        follow(at)
+        for number in range(30):
+            window(at, number, devices=1)
+            assert [one.refused for one in at.cohort.close_due()] == [None]
+        (state,) = at.cohort.accounts()
+        assert state.public.loss <= 4.0
+        at.cohort.take(
+            [Arrived(TOPICS.policy, signed(policy(2, epsilon=Audiences(operator=8.0, public=0.05))))]
+        )
+        at.cohort.settings()
+        window(at, 30, devices=1)
+        (closed,) = at.cohort.close_due()
+        assert closed.entry is None
+        assert "would be" in (closed.refused or "")
+        assert at.cohort.accounts()[0].stopped is not None
+
+
+def test_frequencies_are_freed_of_the_noise(tmp_path: Path) -> None:
+    """Over a long window debiased frequencies are within a few standard errors of the truth, and proper if asked."""
+    ticks = 4000
+    with desk(sqlite(tmp_path)) as at:
+        setting = follow(at, windows={"long": Window(ticks=ticks, proper=True)})
+        emission = np.array(of_wire(setting.noise))
+        truth = np.linalg.matrix_power(FOUR, 500)[0]
+        rng = np.random.default_rng(1)
+        found = sanitized(np.repeat(FOUR[None], 12, axis=0), emission, ticks=ticks, rng=rng)
+        at.clock.tick = START + ticks + 1
+        at.cohort.take([sent(f"d{n}", START, row.tobytes()) for n, row in enumerate(found)])
+        at.cohort.close_due()
+        (one,) = releases(at)
+        assert sum(one.frequencies) == pytest.approx(1)
+        assert min(one.frequencies) >= 0
+        off = np.abs(np.array(one.frequencies) - truth) / np.array(one.standard_errors)
+        assert off.max() < 4
+        assert all(low <= high for low, high in one.intervals)
+        assert max(one.standard_errors) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("found", "bits"), [(bytes([0, 1, 0]), 1), (bytes([0, 1, 5]), 3), (bytes([0, 1, 3]), 8)]
+)
+def test_states_the_stream_does_not_have_are_refused(tmp_path: Path, found: bytes, bits: int) -> None:
+    """A batch with other bits than its stream's, or with a state beyond them, is malformed and counts nothing."""
+    with desk(sqlite(tmp_path)) as at:
+        follow(at)
+        at.clock.tick += 100
+        at.cohort.take([sent("d0", START, found, bits=bits)])
+        assert at.cohort.rejected[Reason.MALFORMED] == 1
+        assert at.cohort.counted == 0
+
+
+def test_of_three_states_the_fourth_number_is_refused(tmp_path: Path) -> None:
+    """Two bits hold four numbers: the one that stands for no state is refused."""
+    three = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+    rows = tuple(map(tuple, three.tolist()))
+    theta = IntervalTheta(low=rows, high=rows)
+    with desk(sqlite(tmp_path)) as at:
+        follow(
+            at,
+            states=STATES[:3],
+            discretiser=Bins(edges=(1.0, 2.0)),
+            theta=Assumption(start=theta, floor=theta),
+        )
+        at.clock.tick += 100
+        at.cohort.take([sent("d0", START, bytes([0, 2, 3]))])
+        assert at.cohort.rejected[Reason.MALFORMED] == 1
+        at.cohort.take([sent("d0", START, bytes([0, 2, 1]))])
+        assert at.cohort.counted == 3
+
+
+def test_many_states_are_released_and_nothing_is_learned(tmp_path: Path) -> None:
+    """With more states than can be learned about the whole budget goes into the histograms."""
+    k = MOST_STATES + 1
+    rows = tuple(tuple(0.45 + 0.05 if u == v else 0.5 / (k - 1) for v in range(k)) for u in range(k))
+    theta = IntervalTheta(low=rows, high=rows)
+    with desk(sqlite(tmp_path)) as at:
+        setting = follow(
+            at,
+            states=tuple(f"s{n}" for n in range(k)),
+            discretiser=Bins(edges=tuple(map(float, range(1, k)))),
+            theta=Assumption(start=theta, floor=theta),
+        )
+        stream = at.cohort.policy.streams[STREAM]
+        noise = of_wire(setting.noise)
+        spent = spending(stream, "short", theta=setting.theta.chains, noises=[noise])
+        assert spent.learning == 0
+        at.clock.tick = START + TICKS + 1
+        at.cohort.take([sent("d0", START, bytes(n % k for n in range(TICKS)), bits=bits_for(k))])
+        (closed,) = at.cohort.close_due()
+        assert closed.entry is not None
+        assert all(verified(at).values())
+
+
+def test_theta_is_learned_and_a_better_setting_made(tmp_path: Path) -> None:
+    """With enough evidence Θ narrows, a setting with more signal is pushed, and mixtures stay within the promise."""
+    ticks = 10_000
+    with desk(sqlite(tmp_path)) as at:
+        first = follow(
+            at,
+            theta=Assumption(start=around(0.5), floor=around(0.01)),
+            epsilon=Audiences(operator=10.0, public=8.0),
+            windows={"long": Window(ticks=ticks)},
+            misfit="report",
+        )
+        rng = np.random.default_rng(4)
+        emission = np.array(of_wire(first.noise))
+        for number in range(4):
+            found = sanitized(np.repeat(FOUR[None], 10, axis=0), emission, ticks=ticks, rng=rng)
+            begin = START // ticks * ticks + (number + 1) * ticks
+            at.clock.tick = begin + ticks + 1
+            at.cohort.take([sent(f"d{n}", begin, row.tobytes()) for n, row in enumerate(found)])
+            assert [one.refused for one in at.cohort.close_due()] == [None]
+        second = at.cohort.settings()[STREAM].message
+        stream = at.cohort.policy.streams[STREAM]
+        assert second.version == 2
+        assert first.theta.contains(second.theta)
+        assert second.theta.contains(around(0.01))
+        assert signal(of_wire(second.noise)) > 1.05 * signal(of_wire(first.noise))
+        check_noise(second, stream, Trust((), (), 20.0, 1e-6))
+        largest = max(tilts(of_wire(one.noise))[0] for one in (first, second))
+        assert known_loss(second.theta.chains, largest, largest, "prior") <= stream.epsilon.operator
+        assert all(verified(at).values())
+        own = at.cohort.own_settings()
+        for setting in own[STREAM].values():
+            check_noise(setting.message, stream, Trust((), (), 20.0, 1e-6))
+
+
+def test_own_settings_mix_within_the_promise(tmp_path: Path) -> None:
+    """What a device was given before holds back a new setting of the cohort's, as for two states."""
+    with desk(sqlite(tmp_path)) as at:
+        setting = follow(at)
+        stream = at.cohort.policy.streams[STREAM]
+        narrow = around(0.05).chains
+        bold = best_noise(narrow, stream)
+        with at.engine.begin() as db:
+            make_setting(
+                db,
+                cohort="test",
+                stream=STREAM,
+                policy_version=1,
+                theta=narrow,
+                noise=bold,
+                own=0,
+                key=CALIBRATOR,
+                tick=0,
+                device="d0",
+            )
+            (holder,) = holders(db, STREAM, theta=setting.theta.chains, own={"d0": narrow})
+        assert holder == Holder("d0", narrow, (of_wire(setting.noise), bold), ((0, bold),))
+        assert holder.operator_loss(stream) <= stream.epsilon.operator
+        wide = setting.theta.chains
+        kept = mixable(bold, [of_wire(setting.noise)], theta=wide, policy=stream)
+        assert tilts(kept)[0] >= tilts(of_wire(setting.noise))[0] * (1 - 1e-6)
+
+
+def test_a_changed_noise_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verify names a matrix that is not the one entries were charged through; show tells Θ either way."""
+    with desk(sqlite(tmp_path)) as at:
+        follow(at)
+        window(at, 0)
+        at.cohort.close_due()
+    url = sqlite(tmp_path)
+    assert main(["ledger", "show", "--database", url]) == 0
+    assert "4 states that stay" in capsys.readouterr().out
+    assert main(["ledger", "show", "--database", url, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)[STREAM]
+    assert len(told["theta"]["low"]) == K
+    assert told["entries"][0]["noise"] == 1
+    assert main(["ledger", "export", "--database", url]) == 0
+    assert "noise_digest" in capsys.readouterr().out
+    with desk(url) as at, at.engine.begin() as db:
+        bolder = json.dumps({"emission": response(K, 5.0)})
+        db.exec_driver_sql("UPDATE setting SET noise = ?", (bolder,))
+    assert main(["ledger", "verify", "--database", url, "--json"]) == 1
+    wrong = {one["check"] for one in json.loads(capsys.readouterr().out)["checks"] if not one["passed"]}
+    assert {"noise as it was charged through", "settings keep the operator's promise"} <= wrong
+
+
+def test_the_class_of_a_setting_is_the_one_it_was_made_for(tmp_path: Path) -> None:
+    """Θ survives the wire: what the device computes from the message holds no chain that the calibrator left out."""
+    with desk(sqlite(tmp_path)) as at:
+        setting = follow(at)
+        again = decode(NoiseSetting, encode(setting)).theta.chains
+        assert around(0.5).chains.contains(again)
+        assert again.contains(Class(*(Intervals(*(ends,) * 2) for ends in both(FOUR))))
+
+
+def both(P: np.ndarray) -> list[tuple[tuple[float, ...], ...]]:
+    pi = np.linalg.matrix_power(P, 500)[0]
+    back = (pi[:, None] * P).T / pi[:, None]
+    return [tuple(map(tuple, each.tolist())) for each in (P, back)]
