@@ -13,16 +13,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from pufferfish import alternating
-from pufferfish.known import known_in_run, largest_soft, peak
-from pufferfish.orbit import LARGEST, UNIT, orbit
+from pufferfish.known import Told, known_in_run, largest_soft, peak, soft_at
+from pufferfish.orbit import LARGEST, UNIT, Orbit, orbit
 
 Adversary = Literal["prior", "informed"]
 
 # More than a few dozen rounded operations can lose.
 _SLACK = 2.0**-46
+
+# So often the most telling soft evidence is looked for before every instant is, at every step.
+_LOOKS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +206,20 @@ def side(q: float, r: float, tau: float, adversary: Adversary, *, soft: bool = F
 
     Prior: log C∞. Informed: the largest V(l, y) over known instants, which is never below log C∞.
     """
+    return _told(q, r, tau, adversary, soft=soft).value
+
+
+def _told(q: float, r: float, tau: float, adversary: Adversary, *, soft: bool) -> Told:
+    """The same, with the soft evidence that tells so much."""
     if tau == 0.0:
-        return 0.0
+        return Told(0.0, None)
     tilted = orbit(q, r, tau)
     ignorant = math.log(tilted.limit)
     if adversary == "prior":
-        return ignorant
+        return Told(ignorant, None)
     base = orbit(q, r, 0.0)
     best = max(ignorant, known_in_run(tilted, base, *peak(tilted, base)))
-    return largest_soft(tilted, base, floor=best) if soft else best
+    return largest_soft(tilted, base, floor=best) if soft else Told(best, None)
 
 
 def _losses(
@@ -248,7 +257,7 @@ def _limit(q: float, r: float, epsilon: float, adversary: Adversary, soft: bool)
     """The largest τ favouring 0, q+r < 1.
 
     Prior: M = u² where (1−q)·E·u² − (E²·r − q)·u − E·(1−r) = 0, E = e^{ε/2}; here divided by E², which cannot
-    overflow. Informed: by regula falsi below that.
+    overflow. Informed: by regula falsi below that; soft evidence tells more than known states, so below theirs.
     """
     shrink = math.exp(-0.5 * epsilon)
     lean = r - q * shrink * shrink
@@ -262,7 +271,30 @@ def _limit(q: float, r: float, epsilon: float, adversary: Adversary, soft: bool)
     tau = 2.0 * math.log(u) if u > 1.0 else 0.0
     if adversary == "prior":
         return tau
-    return _largest_within(lambda t: t + 2.0 * side(q, r, t, adversary, soft=soft), epsilon, tau)
+    tau = _largest_within(lambda t: t + 2.0 * side(q, r, t, adversary), epsilon, tau)
+    return _soft_limit(q, r, epsilon, tau) if soft else tau
+
+
+def _soft_limit(q: float, r: float, epsilon: float, tau: float) -> float:
+    """The largest τ up to the given one against soft evidence.
+
+    The search over all instants is long, so τ is found for the instant that tells most, until no other tells more.
+    """
+    base = orbit(q, r, 0.0)
+    for _ in range(_LOOKS):
+        value, at = _told(q, r, tau, "informed", soft=True)
+        if tau + 2.0 * value <= epsilon or at is None:
+            return tau
+        alone = partial(_soft_loss, q, r, base, *at)
+        # What the search left open stays open.
+        spare = max(0.0, tau + 2.0 * value - alone(tau))
+        tau = _largest_within(alone, epsilon - spare, tau)
+    return _largest_within(lambda t: t + 2.0 * side(q, r, t, "informed", soft=True), epsilon, tau)
+
+
+def _soft_loss(q: float, r: float, base: Orbit, distance: int, state: int, tau: float) -> float:
+    """The loss with soft evidence about the instants at one distance, on both sides."""
+    return tau + 2.0 * soft_at(orbit(q, r, tau).matrix(distance), base, distance, state)
 
 
 def _largest_within(function: Callable[[float], float], bound: float, high: float) -> float:

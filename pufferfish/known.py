@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import heapq
 import math
+from functools import cache
+from typing import NamedTuple
 
 from pufferfish.orbit import Matrix, Orbit
 
@@ -52,7 +54,14 @@ def known_in_run(orbit: Orbit, base: Orbit, distance: int, state: int) -> float:
     return math.log(orbit.from1(distance) / base.from1(distance))
 
 
-def largest_soft(orbit: Orbit, base: Orbit, *, ticks: int | None = None, floor: float = 0.0) -> float:
+class Told(NamedTuple):
+    """The largest V, and the distance and state of the soft evidence that gives it; None where a floor does."""
+
+    value: float
+    at: tuple[int, int] | None
+
+
+def largest_soft(orbit: Orbit, base: Orbit, *, ticks: int | None = None, floor: float = 0.0) -> Told:
     """The largest V over soft evidence about one of the next so many ticks, all of one tilt, or the floor if higher.
 
     Evidence about the instant at distance l that the next one cannot give lies between knowing the one and
@@ -63,14 +72,25 @@ def largest_soft(orbit: Orbit, base: Orbit, *, ticks: int | None = None, floor: 
     peaked, told = peak(orbit, base)
     end = min(ticks or _FAR, math.ceil(_SPENT / -max(orbit.log_mu, base.log_mu)))
 
+    @cache
+    def logs(distance: int, state: int) -> tuple[float, float]:
+        """The logarithms of C_l(y) and of the base."""
+        if state == 0:
+            return math.log(orbit.from0(distance)), math.log(base.from0(distance))
+        return math.log(orbit.from1(distance)), math.log(base.from1(distance))
+
+    def known(distance: int, state: int) -> float:
+        tilted, alone = logs(distance, state)
+        return tilted - alone
+
     def bound(first: int, last: int, state: int) -> float:
-        near, further = _logs(orbit, base, first, state), _logs(orbit, base, first + 1, state)
+        near, further = logs(first, state), logs(first + 1, state)
         change = min(abs(near[0] - further[0]), abs(near[1] - further[1]))
         # Known states tell most at the group's ends or, for one of them, at the peak.
-        inside = {first, last + 1} | ({peaked} if state == told and first < peaked <= last else set())
-        return change + max(known_in_run(orbit, base, distance, state) for distance in inside)
+        most = max(near[0] - near[1], known(last + 1, state))
+        return change + (max(most, known(peaked, told)) if state == told and first < peaked <= last else most)
 
-    best, first = floor, 1
+    best, first = Told(floor, None), 1
     groups: list[tuple[float, int, int, int]] = []
     while first <= end:
         last = min(2 * first - 1, end)
@@ -79,22 +99,16 @@ def largest_soft(orbit: Orbit, base: Orbit, *, ticks: int | None = None, floor: 
     heapq.heapify(groups)
     while groups:
         negative, first, last, state = heapq.heappop(groups)
-        if -negative <= best + TOLERANCE:
-            return max(best, -negative)
+        if -negative <= best.value + TOLERANCE:
+            return Told(max(best.value, -negative), best.at)
         if first == last:
-            best = max(best, soft_at(orbit.matrix(first), base, first, state))
+            value = soft_at(orbit.matrix(first), base, first, state)
+            best = max(best, Told(value, (first, state)), key=lambda found: found.value)
             continue
         middle = (first + last) // 2
         for low, high in ((first, middle), (middle + 1, last)):
             heapq.heappush(groups, (-bound(low, high, state), low, high, state))
     return best
-
-
-def _logs(orbit: Orbit, base: Orbit, distance: int, state: int) -> tuple[float, float]:
-    """The logarithms of C_l(y) and of the base."""
-    if state == 0:
-        return math.log(orbit.from0(distance)), math.log(base.from0(distance))
-    return math.log(orbit.from1(distance)), math.log(base.from1(distance))
 
 
 def soft_at(through: Matrix, base: Orbit, distance: int, state: int) -> float:

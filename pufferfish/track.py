@@ -69,7 +69,7 @@ class Track:
         if self.soft:
             ticks = min(ticks, self.reach)
             if (tilt, ticks) not in self._within:
-                self._within[tilt, ticks] = largest_soft(here, base, ticks=ticks)
+                self._within[tilt, ticks] = largest_soft(here, base, ticks=ticks).value
             return self._within[tilt, ticks]
         # One state's V rises up to its peak and falls, the other's is largest at an end (Lemma 4).
         if tilt not in self._peaks:
