@@ -146,25 +146,25 @@ class Forgetting:
     def _c(self, place: int) -> float:
         """At least c(1 + _GRID[place]), the same whatever was asked before."""
         if place not in self._known:
-            # c of a pair only falls with λ: what it was before bounds it now, so few pairs need a look.
-            bounds = self._bounds_at(place // _STRIDE)
-            best = 0.0
-            for n in sorted(range(len(bounds)), key=bounds.__getitem__, reverse=True):
-                if bounds[n] <= best:
-                    break
-                best = max(best, min(bounds[n], overlap(*self._pairs[n], 1.0 + _GRID[place])))
-            self._known[place] = best
+            self._known[place] = max(self._look(self._bounds_at(place // _STRIDE), place))
         return self._known[place]
 
     def _bounds_at(self, number: int) -> list[float]:
         """Bounds on c of every pair, from the place `number` strides along the grid on."""
         while len(self._bounds) <= number:
             before = self._bounds[-1] if self._bounds else [math.inf] * len(self._pairs)
-            lam = 1.0 + _GRID[len(self._bounds) * _STRIDE]
-            self._bounds.append(
-                [min(known, overlap(*pair, lam)) for known, pair in zip(before, self._pairs, strict=True)]
-            )
+            self._bounds.append(self._look(before, len(self._bounds) * _STRIDE))
         return self._bounds[number]
+
+    def _look(self, bounds: list[float], place: int) -> list[float]:
+        """Bounds at this place from those before: c of a pair only falls with λ, so only the largest need a look."""
+        found, best = list(bounds), 0.0
+        for n in sorted(range(len(bounds)), key=bounds.__getitem__, reverse=True):
+            if bounds[n] <= best:
+                break
+            found[n] = min(bounds[n], overlap(*self._pairs[n], 1.0 + _GRID[place]))
+            best = max(best, found[n])
+        return found
 
     def step(self, D: float) -> float:
         """An R at least as large as what one look ahead proves from D, and never above D."""
