@@ -23,12 +23,15 @@ EMBEDDED = 4
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How the network is trained. The window is odd: it guesses the state in its middle."""
+    """How the network is trained. The window is odd: it guesses the state in its middle.
+
+    `steps` is how many batches it sees, the same for a short record and a long one.
+    """
 
     window: int = 31
     width: int = 16
-    epochs: int = 10
-    batch: int = 512
+    steps: int = 600
+    batch: int = 256
     rate: float = 0.02
     folds: int = 5
 
@@ -81,17 +84,18 @@ def _train(
         return last(state[0])[:, 0]
 
     parameters = [weight for layer in (embed, lstm, last) for weight in layer.parameters()]
-    steps = training.epochs * -(-len(targets) // training.batch)
     optimiser = torch.optim.Adam(parameters, lr=training.rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=training.rate, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, max_lr=training.rate, total_steps=training.steps
+    )
     inputs, wanted = torch.from_numpy(windows.astype(np.int64)), torch.from_numpy(targets.astype(np.float32))
-    for _ in range(training.epochs):
-        for rows in torch.randperm(len(targets)).split(training.batch):
-            error = nn.functional.binary_cross_entropy_with_logits(score(inputs[rows]), wanted[rows])
-            optimiser.zero_grad()
-            error.backward()
-            optimiser.step()
-            schedule.step()
+    for _ in range(training.steps):
+        rows = torch.randint(len(targets), (training.batch,))
+        error = nn.functional.binary_cross_entropy_with_logits(score(inputs[rows]), wanted[rows])
+        optimiser.zero_grad()
+        error.backward()
+        optimiser.step()
+        schedule.step()
 
     def guess(rows: NDArray[np.uint8]) -> States:
         with torch.no_grad():

@@ -98,7 +98,7 @@ def run(job: Job) -> Iterator[Item]:
         yield Finding("the LSTM: PyTorch is not installed (pip install 'hushmq[lstm]').", kind="skipped")
     epsilons = EPSILONS[1::4] if job.quick else EPSILONS
     learned = () if not learns else LEARNED[:1] if job.quick else LEARNED
-    training = Training(window=15, width=8, epochs=1, folds=2) if job.quick else Training()
+    training = Training(window=15, width=8, steps=60, folds=2) if job.quick else Training()
     steps = len(records) * (len(epsilons) + 8 * training.folds * len(learned))
     done = 0
 

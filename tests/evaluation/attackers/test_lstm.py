@@ -10,7 +10,7 @@ from evaluation.attackers.hidden import Hidden
 from evaluation.attackers.lstm import Training
 from pufferfish.binary import Noise
 
-SMALL = Training(window=7, width=8, epochs=6, batch=64, folds=2)
+SMALL = Training(window=7, width=8, steps=300, batch=64, folds=2)
 
 
 @pytest.mark.skipif(not lstm.available(), reason="PyTorch is not installed: pip install 'hushmq[lstm]'")
