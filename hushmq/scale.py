@@ -10,6 +10,7 @@ from pathlib import Path
 from hushmq.answer import Line, answer
 from hushmq.arguments import add_epsilon, add_json
 from hushmq.chains import FORMAT, Chains, read_chains
+from hushmq.progress import bar
 from pufferfish import baselines, mqm, quilt
 from pufferfish.limit import limit
 from pufferfish.scale import NO_QUILT, Quilt, Scale
@@ -60,14 +61,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     given = read_chains(args.chain)
+    show = bar("scale")
+    show(0.0)
     try:
         found = METHODS[args.method](given, args.epsilon)
     except ValueError as error:
+        show(1.0)
         # The file and ε are right, so this is the method's own no.
         print(f"hushmq: --method {args.method}: {error}", file=sys.stderr)
         if args.json:
             _answer(args.method, None, NO_QUILT, as_json=True)
         return 1
+    show(1.0)
     _answer(args.method, found.scale, found.quilt, as_json=args.json)
     return 0
 
