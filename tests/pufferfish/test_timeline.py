@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pufferfish import alternating
@@ -200,6 +200,32 @@ def test_no_chain_of_a_box_costs_more_than_the_box(adversary: Adversary, theta: 
     ]
     assert max(inside) <= priced + 2e-9
     assert max(inside) >= priced * (0.999999 if adversary == "prior" else 0.8)
+
+
+@given(
+    q=st.floats(0.001, 0.6),
+    r=st.floats(0.001, 0.6),
+    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    taus=st.lists(st.floats(0, 3), min_size=1, max_size=8),
+)
+def test_soft_evidence_tells_less_of_a_quicker_chain(
+    q: float, r: float, shares: tuple[float, float], taus: list[float]
+) -> None:
+    """At the same distance and through the same tilts, the best soft evidence falls in q and in r (Theorem 6)."""
+    assume(q + r < 1)
+    quick_q = q + shares[0] * (1 - r - q)
+    quick_r = r + shares[1] * (1 - quick_q - r)
+    ratios = [0.0, *(math.exp(n / 50) for n in range(-600, 601)), 1e250]
+
+    def best(q: float, r: float) -> float:
+        tilted, seen = list(ratios), list(ratios)
+        for tau in taus:
+            gained = (math.exp(tau) * c for c in tilted)
+            tilted = [(c * (1 - q) + q) / (c * r + 1 - r) for c in gained]
+            seen = [(b * (1 - q) + q) / (b * r + 1 - r) for b in seen]
+        return max(math.log(c / b) for c, b in zip(tilted, seen, strict=True))
+
+    assert best(quick_q, quick_r) <= best(q, r) + 1e-4
 
 
 def test_known_states_alone_do_not_fall_in_r() -> None:
