@@ -144,28 +144,24 @@ def _findings(rows: list[list[Cell]], weaker: list[list[Cell]], alarms: int, rep
 
     yield Finding(
         f"Plain randomized response is refuted in {count('plain') - stand('plain')} of {count('plain')} "
-        "audits, CGSSY's noise in "
-        f"{count('CGSSY') - stand('CGSSY')} of {count('CGSSY')}; ours is within the claim in "
-        f"{stand('ours')} of "
-        f"{count('ours')}.",
+        f"audits, CGSSY's noise in {count('CGSSY') - stand('CGSSY')} of {count('CGSSY')}; ours is within the "
+        f"claim in {stand('ours')} of {count('ours')}.",
         kind="leads",
     )
     caught = [row for row in weaker if row[-1] != STANDS]
     if caught:
         yield Finding(
             f"Noise {float(str(caught[0][0])):.2%} too weak, a real loss of {float(str(caught[0][1])):.3f} "
-            "where 1 is claimed, is the "
-            "least that these audits refute."
+            "where 1 is claimed, is the least that these audits refute."
         )
     yield Finding(
-        f"Of {repeats} audits at 90% confidence of noise that loses exactly what is claimed, {alarms} "
-        "cried wolf; the "
-        f"statement allows {repeats // 10}."
+        f"Of {repeats} audits at 90% confidence of noise that loses exactly what is claimed, {alarms} cried "
+        f"wolf; the statement allows {repeats // 10}."
     )
     least = min(float(str(row[4])) for row in rows if str(row[0]).startswith("ours"))
     yield Finding(
-        f"Transcripts alone show as little as {least:.0%} of a loss: the outputs that tell most are too "
-        "rare to be seen. Noise "
-        "a little too weak is only found by assuming that draws are independent, and testing that.",
+        f"Transcripts alone show as little as {least:.0%} of a loss: the outputs that tell most are too rare "
+        "to be seen. Noise a little too weak is only found by assuming that draws are independent, and "
+        "testing that.",
         kind="loses",
     )

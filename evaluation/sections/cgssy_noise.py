@@ -111,16 +111,16 @@ def _figure_3(points: int) -> Iterator[Item]:
     at = min(range(points), key=lambda i: abs(epsilons[i] - 2))
     values = {name: rhos[at] for name, rhos in curves.items()}
     yield Finding(
-        f"At θ = {THETA:g} and ε = {epsilons[at]:.3g}, Zhao et al. flip {values['Zhao et al.']:.1%} of the samples, "
-        f"CGSSY's closed form {values['CGSSY, approximate']:.1%}, its exact inverse, which they do not have, "
-        f"{values['CGSSY, exact']:.1%}."
+        f"At θ = {THETA:g} and ε = {epsilons[at]:.3g}, Zhao et al. flip {values['Zhao et al.']:.1%} of the "
+        f"samples, CGSSY's closed form {values['CGSSY, approximate']:.1%}, its exact inverse, which they do "
+        f"not have, {values['CGSSY, exact']:.1%}."
     )
     more = max(
         ours / theirs - 1
         for ours, theirs in zip(curves["ours, informed adversary"], curves["CGSSY, exact"], strict=True)
     )
     yield Finding(
-        f"Ours flips up to {more:.1%} more of the samples than CGSSY's exact noise in this range: the price of a "
-        "promise that also holds against who knows true states.",
+        f"Ours flips up to {more:.1%} more of the samples than CGSSY's exact noise in this range: the price "
+        "of a promise that also holds against who knows true states.",
         kind="loses",
     )

@@ -72,13 +72,14 @@ def run(job: Job) -> Iterator[Item]:
     worst = rows[0]
     yield Finding(
         f"Plain randomized response at ε = {EPSILON:g} promises that nobody is right more often than "
-        f"{cgssy.success(EPSILON):.1%}; at θ = {worst[0]:g} the attacker who knows the correlation is right in "
-        f"{worst[3]:.1%} of cases, as if ε were {worst[5]:.2f}. The worst output gives away {worst[6]:.2f} nats."
+        f"{cgssy.success(EPSILON):.1%}; at θ = {worst[0]:g} the attacker who knows the correlation is right "
+        f"in {worst[3]:.1%} of cases, as if ε were {worst[5]:.2f}. The worst output gives away "
+        f"{worst[6]:.2f} nats."
     )
     most = max(float(str(row[7])) for row in rows)
     yield Finding(
-        f"Against our noise for the same ε the same attacker, for every θ, is right in at most {most:.1%} of cases: "
-        f"never above {cgssy.success(EPSILON):.1%}.",
+        f"Against our noise for the same ε the same attacker, for every θ, is right in at most {most:.1%} of "
+        f"cases: never above {cgssy.success(EPSILON):.1%}.",
         kind="leads",
     )
 

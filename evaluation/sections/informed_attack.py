@@ -165,12 +165,10 @@ def run(job: Job) -> Iterator[Item]:
         COLUMNS,
         [each.row() for each in cases],
         "Belief: how sure the attacker is of the state at the attacked instant, knowing the states named, "
-        "before and after "
-        "the outputs; allowed is what e^ε permits. The chance, with fewest flips, is that of any outputs "
-        "of up to 13 "
-        "instants on either side that change the odds by more than e^ε. Samples: how many times as many "
-        "ours needs for "
-        "the same accuracy as most signal.",
+        "before and after the outputs; allowed is what e^ε permits. The chance, with fewest flips, is that "
+        "of any outputs of up to 13 instants on either side that change the odds by more than e^ε; states "
+        "known farther away than 14 count there as known 14 away. Samples: how many times as many ours "
+        "needs for the same accuracy as most signal.",
         main=True,
     )
     yield _losses(cases, epsilons)
@@ -202,28 +200,23 @@ def _findings(cases: list[Case]) -> Iterator[Item]:
     likely = max(cases, key=lambda each: each.chance)
     yield Finding(
         f"The noise of CGSSY's Corollary 1 breaks its own promise by more than 0.1% in {broken} of "
-        f"{len(cases)} cases; most on "
-        f"{surest.chain}, where ε = {surest.epsilon:g} is really {surest.fewest:.3g}: "
-        f"{surest.found.words()}, and a belief "
-        f"of {surest.before:.1%} becomes {surest.belief(surest.found.loss):.1%} where "
-        f"{surest.belief(surest.epsilon):.1%} is "
-        f"allowed. The noise of most signal that the same promise allows reaches {largest.most:.3g} where "
-        f"{largest.epsilon:g} "
-        f"is claimed ({largest.chain}).",
+        f"{len(cases)} cases; most on {surest.chain}, where ε = {surest.epsilon:g} is really "
+        f"{surest.fewest:.3g}: {surest.found.words()}, and a belief of {surest.before:.1%} becomes "
+        f"{surest.belief(surest.found.loss):.1%} where {surest.belief(surest.epsilon):.1%} is allowed. The "
+        f"noise of most signal that the same promise allows reaches {largest.most:.3g} where "
+        f"{largest.epsilon:g} is claimed ({largest.chain}).",
         kind="leads",
     )
     yield Finding(
         f"It takes no impossible outputs: on {likely.chain} at ε = {likely.epsilon:g}, with "
-        f"{likely.found.told}s known "
-        f"{likely.found.distance} ticks away, {likely.chance:.1%} of all outputs change the odds by more "
-        "than e^ε. With our noise "
-        f"none does, and no loss is above ε."
+        f"{likely.found.told}s known {likely.found.distance} ticks away, {likely.chance:.1%} of all outputs "
+        "change the odds by more than e^ε. With our noise none does, and no loss is above ε."
     )
     dearest = max(cases, key=lambda each: each.samples)
     yield Finding(
         f"Keeping the promise needs up to {dearest.samples:.2f} times the samples for the same accuracy "
-        f"({dearest.chain}, "
-        f"ε = {dearest.epsilon:g}), against noise calibrated to the attacker who knows nothing.",
+        f"({dearest.chain}, ε = {dearest.epsilon:g}), against noise calibrated to the attacker who knows "
+        "nothing.",
         kind="loses",
     )
 

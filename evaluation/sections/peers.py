@@ -115,25 +115,21 @@ def _findings(rows: list[list[Cell]], missing: list[tuple[str, str]]) -> Iterato
         slow, fast = (pick(peers, key=lambda row: float(str(row[3]))) for pick in (min, max))
         yield Finding(
             f"Ours perturbs {slow[4]:,.0f} times as many bits per second as {slow[0]} and {fast[4]:,.2g} "
-            "times as many as "
-            f"the fastest peer, {fast[0]} (noise from: {fast[2]})."
+            f"times as many as the fastest peer, {fast[0]} (noise from: {fast[2]})."
         )
     wrong = [row for row in measured[1:] if row[9] == "refuted"]
     yield Finding(
-        f"Asked for ε = {EPSILON:g}, the noise of all of them loses {plain_loss('prior'):.2f} on this "
-        "chain, and "
-        f"{plain_loss('informed'):.2f} to who knows other states; audits of their own outputs refute the "
-        f"claim for {len(wrong)} of "
-        f"{len(measured) - 1}. None of them promises more than they keep: their ε is for independent "
-        "samples, and a stream "
-        f"is not. Ours: {measured[0][7]:.4g}.",
+        f"Asked for ε = {EPSILON:g}, the noise of all of them loses {plain_loss('prior'):.2f} on this chain, "
+        f"and {plain_loss('informed'):.2f} to who knows other states; audits of their own outputs refute the "
+        f"claim for {len(wrong)} of {len(measured) - 1}. None of them promises more than they keep: their ε "
+        f"is for independent samples, and a stream is not. Ours: {measured[0][7]:.4g}.",
         kind="leads",
     )
     numpy = next(row for row in measured if row[0] == SEEDED)
     yield Finding(
-        f"NumPy with a seeded generator is {1 / float(str(numpy[4])):,.0f} times as fast as ours. Noise "
-        "for publication needs the "
-        "operating system's randomness, and a device publishes a few samples a second.",
+        f"NumPy with a seeded generator is {1 / float(str(numpy[4])):,.0f} times as fast as ours. Noise for "
+        "publication needs the operating system's randomness, and a device publishes a few samples a "
+        "second.",
         kind="loses",
     )
     for name, reason in missing:

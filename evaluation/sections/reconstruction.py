@@ -191,9 +191,8 @@ def _findings(points: Sequence[Point]) -> Iterator[Item]:
         point for point in points if max(point.viterbi, point.smoothed, point.learned or 0) > point.bound
     ]
     yield Finding(
-        f"No attacker passes the bound that holds in {len(points) - len(beyond)} of {len(points)} cases; "
-        "the bound as "
-        f"CGSSY print it is passed in {len(above)}"
+        f"No attacker passes the bound that holds in {len(points) - len(beyond)} of {len(points)} cases; the "
+        f"bound as CGSSY print it is passed in {len(above)}"
         + (f", as on {above[0].record.name} at ε = {above[0].epsilon:g}" if above else "")
         + ". Both speak of the worst outputs, the attackers meet average ones: that they stay far below says little."
     )
@@ -202,8 +201,8 @@ def _findings(points: Sequence[Point]) -> Iterator[Item]:
         gap = max(real, key=lambda point: abs(point.viterbi - point.smoothed))
         yield Finding(
             f"Real heart rate is no first-order chain: on {gap.record.name} at ε = {gap.epsilon:g} Viterbi "
-            f"gets {gap.viterbi:.1%}, "
-            f"forward–backward, the best there is if it were one, {gap.smoothed:.1%}."
+            f"gets {gap.viterbi:.1%}, forward–backward, the best there is if it were one, "
+            f"{gap.smoothed:.1%}."
         )
     taught = [(point, point.learned) for point in points if point.learned is not None]
     if taught:
@@ -215,6 +214,5 @@ def _findings(points: Sequence[Point]) -> Iterator[Item]:
         )
         yield Finding(
             f"The LSTM against Viterbi: between {100 * loses:+.1f} points ({least.record.name}, ε = "
-            f"{least.epsilon:g}) and "
-            f"{100 * gain:+.1f} points ({best.record.name}, ε = {best.epsilon:g})."
+            f"{least.epsilon:g}) and {100 * gain:+.1f} points ({best.record.name}, ε = {best.epsilon:g})."
         )
