@@ -21,6 +21,8 @@ from pufferfish.method import window_limit
 
 HOUR_MS = 3_600_000
 LARGEST_TILT = 8.0
+MOST_STATES = 8
+"""Of streams with more Θ is not learned, and nothing is paid for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +68,15 @@ def forecast(
     noise = noise or _best_noise(policy, theta, own)
     count = sum(len(window.scopes) for window in policy.windows.values())
     allowed = {name: _allowed(policy, name, theta, noise, own) for name in policy.windows}
+    learned = policy.learning if len(policy.states) <= MOST_STATES else 0.0
     shares = tuple(
         Share(name, scope, window.ticks, tilt, changed / tilt)
         for name, window in policy.windows.items()
-        for tilt in [allowed[name] * (1 - policy.learning) / count]
+        for tilt in [allowed[name] * (1 - learned) / count]
         for scope in window.scopes
     )
     shortest = min(policy.windows, key=lambda name: (policy.windows[name].ticks, name), default=None)
-    learning = 0.0 if shortest is None else allowed[shortest] * policy.learning
+    learning = 0.0 if shortest is None else allowed[shortest] * learned
     tau0, tau1 = _tilts(noise)
     public = own + _amplified(noise, sum(share.tilt for share in shares) + learning)
     return Forecast(
@@ -96,6 +99,9 @@ def _allowed(policy: StreamPolicy, window: str, theta: Box | Class, noise: Noise
     epsilon = policy.epsilon.public
     try:
         left = window_limit(policy.windows[window].method, theta, epsilon, policy.adversary) - own
+        if isinstance(theta, Class):
+            # What is released is priced by the tilted quilt, whatever chose its noise.
+            left = min(left, window_limit("tilted-quilt", theta, epsilon, policy.adversary) - own)
     except ValueError as error:
         raise Problem(f"windows.{window}.method: {error}") from None
     if left + own <= 0:

@@ -6,10 +6,13 @@ import random
 
 import pytest
 
-from broker.forecast import forecast, inverse
-from broker.messages import DeviceWindow, Window
+from broker.forecast import MOST_STATES, forecast, inverse
+from broker.messages import Assumption, DeviceWindow, Window
 from broker.problem import Problem
-from calibrator.charge import NANO, spending
+from broker.theta import IntervalTheta
+from calibrator import statistics_k
+from calibrator.charge import NANO, spending, tilt_of_devices
+from calibrator.push import best_noise
 from pufferfish.binary import Adversary, Box, Noise, optimal_noise
 from pufferfish.contraction import largest_tilt
 from pufferfish.emission import amplified, response, tilt_of
@@ -101,6 +104,51 @@ def test_many_states_spend_both_budgets_and_no_more(theta: Class) -> None:
     assert 0.999 * 2.0 < found.public <= 2.0
     assert amplified(found.noise, found.tilt) <= largest_tilt(theta, 2.0).tau
     assert all(share.scale == pytest.approx(2 / share.tilt) for share in found.shares)
+
+
+@pytest.mark.parametrize("theta", [START.chains, FLOOR.chains])
+@pytest.mark.parametrize("scales", [(), (20.0,)])
+def test_the_calibrators_own_numbers_for_many_states(theta: Class, scales: tuple[float, ...]) -> None:
+    """As for two, up to the share of ε that the calibrator leaves free for rounding."""
+    own = {f"own-{n}": DeviceWindow(ticks=60, scale=scale) for n, scale in enumerate(scales)}
+    policy = activity_policy(**ACTIVITY, device_windows=own).streams["motion"]
+    found = forecast(policy, theta, devices=3)
+    noise = best_noise(theta, policy)
+    assert not isinstance(found.noise, Noise)
+    assert not isinstance(noise, Noise)
+    assert [row[0] for row in found.noise] == pytest.approx([row[0] for row in noise], rel=1e-3)
+    learning = 0
+    for share in found.shares:
+        spent = spending(
+            policy,
+            share.window,
+            share.scope,
+            theta=theta,
+            noises=[found.noise],
+            device_tilt=tilt_of_devices(policy),
+        )
+        assert share.tilt == pytest.approx(spent.release / NANO, rel=1e-3)
+        learning += spent.learning
+    assert found.learning == pytest.approx(learning / NANO, rel=1e-3)
+    assert MOST_STATES == statistics_k.MOST_STATES
+
+
+def test_nothing_is_paid_for_learning_of_too_many_states() -> None:
+    """All of a window's tilt goes into its release."""
+    k = 9
+    low, high = (
+        tuple(tuple(stay if u == x else move / (k - 1) for u in range(k)) for x in range(k))
+        for stay, move in ((0.3, 0.62), (0.36, 0.75))
+    )
+    theta = IntervalTheta(low=low, high=high)
+    policy = activity_policy(
+        **ACTIVITY,
+        states=tuple(f"s{n}" for n in range(k)),
+        theta=Assumption(start=theta, floor=theta),
+    ).streams["motion"]
+    found = forecast(policy, theta.chains, devices=3)
+    assert found.learning == 0
+    assert 0.999 * 2.0 < found.public <= 2.0
 
 
 def test_windows_on_the_device_come_off_both_budgets_of_many_states() -> None:
