@@ -78,8 +78,8 @@ def run(job: Job) -> Iterator[Item]:
     )
     most = max(float(str(row[7])) for row in rows)
     yield Finding(
-        f"Against our noise for the same ε the same attacker, for every θ, is right in at most {most:.1%} of "
-        f"cases: never above {cgssy.success(EPSILON):.1%}.",
+        f"Against our noise for ε = {EPSILON:g} the best attacker who knows the correlation is right in at most "
+        f"{most:.1%} of cases, whatever θ is: never above the {cgssy.success(EPSILON):.1%} that were promised.",
         kind="leads",
     )
 

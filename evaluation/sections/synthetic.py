@@ -141,7 +141,7 @@ def findings(points: Sequence[Point]) -> Iterator[Item]:
     )
     worst, epsilon, alpha = max(excess)
     yield Finding(
-        f"Of the limit it needs up to {worst:.3g} times as much (at ε = {epsilon:g}, α = {alpha:g}): the limit is for "
+        f"The tilted quilt needs up to {worst:.3g} times the limit (ε = {epsilon:g}, α = {alpha:g}): the limit is for "
         "who knows no state, ours hides from who knows any others.",
         kind="loses",
     )

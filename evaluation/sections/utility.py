@@ -270,8 +270,8 @@ def findings(points: Sequence[Point]) -> Iterator[Item]:
     )
     if useless:
         yield Finding(
-            f"Even releases from the device tell less than the long-run average at ε = 1 for {_listed(useless)}: a "
-            "state there lasts as long as the window or longer.",
+            f"Even releases from the device tell less than the long-run average at ε = 1 for {_listed(useless)}: the "
+            "noise on a count is as large as the window.",
             kind="loses",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,17 @@ def test_a_quick_run_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert page.main([str(tmp_path), "--page", str(target)]) == 2
     assert "has only a quick run of one" in capsys.readouterr().err
     assert not target.exists()
+
+
+def test_the_committed_page() -> None:
+    """Every figure it shows is there and small, none is left over, and it says where we lose."""
+    text = page.PAGE.read_text()
+    shown = set(re.findall(r"\]\(results/([^)]+\.png)\)", text))
+    assert shown == {path.name for path in (page.PAGE.parent / "results").iterdir()}
+    for name in shown:
+        assert (page.PAGE.parent / "results" / name).stat().st_size < 60_000, name
+    lost = text.split("## Where we lose")[1].split("\n## ")[0]
+    assert lost.count("\n- ") >= 3
+    for anchor in re.findall(r"\]\(#([^)]+)\)", text):
+        headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+        assert anchor in {page._anchor(heading) for heading in headings}
