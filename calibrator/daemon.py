@@ -102,6 +102,7 @@ class Daemon:
             on_message=self._receive,
             on_change=self._changed,
             window=200,
+            ask_twice=True,
             log=log,
         )
 

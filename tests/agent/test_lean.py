@@ -26,3 +26,21 @@ def test_what_others_need_is_not_loaded_and_there_afterwards_for_those_who_do() 
     )
     assert done.returncode == 0, done.stderr
     assert "works" in done.stderr
+
+
+GREEDY = """
+import sys, types
+import agent.lean
+agent.lean._metadata = lambda: types.ModuleType("importlib.metadata")
+agent.lean.import_lean()
+import agent.daemon, asyncio, importlib.metadata
+assert importlib.metadata.version("hushmq") and asyncio.run
+"""
+
+
+def test_a_library_that_wants_more_than_a_stand_in_has_gets_the_real_one() -> None:
+    """A later version of a library must not keep the agent from starting."""
+    done = subprocess.run(
+        [sys.executable, "-c", GREEDY], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
