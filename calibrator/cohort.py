@@ -251,6 +251,11 @@ class Cohort:
                     Reason.PERIOD_CHANGED,
                     f"{name}: ticks of {old.period_ms} ms are in the ledger and never change: use a new name",
                 )
+            if old is not None and len(old.states) != len(stream.states):
+                raise Rejected(
+                    Reason.STATES_CHANGED,
+                    f"{name}: {len(old.states)} states are in the ledger, and how many never changes: use a new name",
+                )
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
         # Another calibrator on this database may have followed it already.

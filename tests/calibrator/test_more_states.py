@@ -206,6 +206,22 @@ def test_states_the_stream_does_not_have_are_refused(tmp_path: Path, found: byte
         assert at.cohort.counted == 0
 
 
+def test_how_many_states_a_stream_has_never_changes(tmp_path: Path) -> None:
+    """A policy that would price four states' entries as three states' is refused, and the old one is followed."""
+    rows = ((0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.1, 0.1, 0.8))
+    theta = IntervalTheta(low=rows, high=rows)
+    fewer = {
+        "states": STATES[:3],
+        "discretiser": Bins(edges=(1.0, 2.0)),
+        "theta": Assumption(start=theta, floor=theta),
+    }
+    with desk(sqlite(tmp_path)) as at:
+        follow(at)
+        at.cohort.take([Arrived(TOPICS.policy, signed(policy(2, **fewer)))])
+        assert at.cohort.rejected[Reason.STATES_CHANGED] == 1
+        assert at.cohort.policy.version == 1
+
+
 def test_of_three_states_the_fourth_number_is_refused(tmp_path: Path) -> None:
     """Two bits hold four numbers: the one that stands for no state is refused."""
     three = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
