@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from broker.connection import Connection
 from broker.log import logger
-from broker.messages import Batch, NoiseSetting, Release, decode
+from broker.messages import Batch, LedgerState, NoiseSetting, Release, decode
 from broker.nats import NatsServer
 from broker.noise import flips_of
 from broker.packing import unpack
@@ -46,9 +46,9 @@ States = NDArray[np.uint8]
 
 COHORT, STREAM, WINDOW = "sleepers", "heart-rate", "stretch"
 DATA = Path("../shared/data/meditation/normal_N1-N11.csv.gz")
-START, FLOOR = Box(0.02, 0.45, 0.04, 0.45), Box(0.09, 0.1, 0.1, 0.12)
-EPSILON_OPERATOR, EPSILON_PUBLIC = 8.0, 4.0
-GRACE_S = 3.0
+START, FLOOR = Box(0.01, 0.45, 0.015, 0.45), Box(0.09, 0.1, 0.1, 0.12)
+EPSILON_OPERATOR, EPSILON_PUBLIC = 10.0, 5.0
+GRACE_S = 6.0
 PATIENCE_S = 60.0
 MOST_LINES = 4_000
 """Lines that may go by before a device has its first noise setting."""
@@ -90,8 +90,8 @@ def read(data: Path) -> list[Sleeper]:
 class Plan:
     """How long, how fast, and in which windows."""
 
-    ticks: int = 44_000
-    period_ms: int = 2
+    ticks: int = 34_000
+    period_ms: int = 3
     window: int = 2_000
 
 
@@ -106,6 +106,8 @@ class Heard:
     settings: dict[int, NoiseSetting] = field(default_factory=dict)
     releases: dict[tuple[str, int], Release] = field(default_factory=dict)
     """By scope and first tick."""
+    stopped: str | None = None
+    """Why the calibrator releases nothing more, if that is so."""
 
 
 class Listener:
@@ -118,7 +120,7 @@ class Listener:
         self._connection = Connection(
             endpoints=[server.endpoint("ops")],
             client_id="ears",
-            subscriptions=[topics.all("z"), topics.all("release"), topics.all("noise")],
+            subscriptions=[topics.all(kind) for kind in ("z", "release", "noise", "ledger")],
             on_message=self._hear,
             keep_session=False,
             log=logger("error"),
@@ -150,6 +152,8 @@ class Listener:
                 case "release":
                     release = decode(Release, payload)
                     heard.releases[release.scope, release.first] = release
+                case "ledger":
+                    heard.stopped = decode(LedgerState, payload).stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ class Played:
 def _first_line(sleeper: Sleeper, batches: Sequence[Batch]) -> int:
     start = min(batch.first for batch in batches)
     scores = np.zeros(MOST_LINES)
-    for batch in sorted(batches, key=lambda one: one.first)[:20]:
+    for batch in batches:
         sent = np.frombuffer(unpack(batch.states, batch.count), dtype=np.uint8)
         true = sleeper.truth(batch.first - start, batch.last - start + MOST_LINES - 1)
         shifted = np.lib.stride_tricks.sliding_window_view(true, batch.count)
@@ -315,7 +319,7 @@ def _said(*arguments: str) -> str:
 def _wait_for_the_last_window(
     stage: Stage, heard: Heard, plan: Plan, devices: int, tell: Callable[[str], None]
 ) -> None:
-    """Until so many ticks have played and the window before the last tick is released."""
+    """Until so many ticks have played and the window before the last tick is released, or nothing more will be."""
     deadline = time.monotonic() + plan.ticks * plan.period_ms / 1000 + PATIENCE_S
     while time.monotonic() < deadline:
         stage.look_after()
@@ -326,6 +330,8 @@ def _wait_for_the_last_window(
         tell(
             f"{max(0, played):,} of {plan.ticks:,} ticks, {len(released)} windows, {len(heard.settings)} settings"
         )
+        if heard.stopped is not None:
+            return
         if begun and released:
             end = (begun + plan.ticks) // plan.window * plan.window
             if max(released) + plan.window >= end:
@@ -346,24 +352,38 @@ def agreement(played: Played, sleeper: Sleeper) -> tuple[float, float]:
     return equal / total, expected / total
 
 
+def _teller() -> Callable[[str], None]:
+    """Tell how far it is: in place on a terminal, else a line every ten seconds."""
+    told = -10.0
+
+    def tell(text: str) -> None:
+        nonlocal told
+        if sys.stderr.isatty():
+            print(f"\r{text}  ", end="", file=sys.stderr)
+        elif time.monotonic() - told >= 10:
+            told = time.monotonic()
+            print(text, file=sys.stderr)
+
+    return tell
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Play, and write the page."""
     from evaluation.replay_page import write  # noqa: PLC0415  # it reads from this module, and draws
 
     parser = argparse.ArgumentParser(prog="python -m evaluation.replay", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="the recordings")
-    parser.add_argument("--ticks", type=int, default=44_000, help="beats to play of each (default 44000)")
-    parser.add_argument("--period-ms", type=int, default=2, help="of one beat (default 2)")
+    parser.add_argument("--ticks", type=int, default=34_000, help="beats to play of each (default 34000)")
+    parser.add_argument("--period-ms", type=int, default=3, help="of one beat (default 3)")
     parser.add_argument("--window", type=int, default=2_000, help="beats in a window (default 2000)")
     parser.add_argument("--page", type=Path, default=Path("docs/replay.md"), help="default docs/replay.md")
     args = parser.parse_args(argv)
     try:
         plan = Plan(args.ticks, args.period_ms, args.window)
-        played = play(read(args.data), plan, lambda text: print(f"\r{text}  ", end="", file=sys.stderr))
+        played = play(read(args.data), plan, _teller())
     except Problem as problem:
         print(f"replay: {problem}", file=sys.stderr)
         return 2
-    print(file=sys.stderr)
     write(played, args.page)
     print(f"{args.page}: written")
     return 0

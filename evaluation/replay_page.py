@@ -22,9 +22,14 @@ from matplotlib.patches import Rectangle  # as above
 INTRODUCTION = """The heart rates of the sleepers N1–N11, above their own mean or not, played by eleven real agents
 (source `file` with `replay`) at {rate} beats a second through a real NATS broker to the real calibrator; every process
 as a site runs it. The policy, pushed with `hushmq push`: ε = {operator:g} for operators and {public:g} for the public;
-windows of {window:,} beats for the cohort and for each device; Θ starts as {start};
+windows of {window:,} beats for the cohort and for each device; misfit is covered; Θ starts as {start};
 its floor is {floor}. {ticks:,} beats of each; a recording that is over begins
 again. One run; the noise is real, so the next one differs."""
+STOPPED = """**Releases stopped**, and that is what was promised. Until then Θ was what ops had assumed. A look at the
+charged statistics showed, beyond doubt, devices or correlation over long lags outside of it; Θ was widened at once.
+Under the wider Θ what had been released costs more than ε, so the calibrator releases no more and says why, and
+`hushmq ledger verify` finds the budget exceeded. Sleeping hearts are no first-order chains; an assumption that starts
+too narrow is found out."""
 DEVICES = """q and r are the recording's own, counted at lag 1; “held” says whether the device's Θ holds that pair. Θ is
 fitted to all lags and covers the misfit, so it may lie below what lag 1 alone asks for: that is more cautious, not
 less. “agree”: how often sanitized and true states were equal, and how often the noise lets them be."""
@@ -36,7 +41,7 @@ DEVICE_COLUMNS = (
     "Θ of r",
     "held",
     "signal",
-    "error, rms",
+    "error, median",
     "intervals held",
     "agree",
 )
@@ -94,17 +99,15 @@ def text(played: Played, picture: str) -> str:
     )
     summary = [
         ("windows released", f"{len(cohort)} for the cohort, {len(own)} for single devices"),
-        (
-            "error of the cohort's share above the mean, rms",
-            f"{_rms(cohort):.4f}; stated {_stated(cohort):.4f}",
-        ),
-        ("error of a device's share, rms", f"{_rms(own):.4f}; stated {_stated(own):.4f}"),
+        ("error of the cohort's share above, median", f"{_median(cohort):.4f}; stated {_stated(cohort):.4f}"),
+        ("error of a device's share, median", f"{_median(own):.4f}; stated {_stated(own):.4f}"),
         ("95% intervals that held the truth", f"{_held(cohort)} of the cohort, {_held(own)} of devices"),
         ("settings pushed", f"{settings} for all, {len(heard.settings) - settings} for single devices"),
         ("signal 1−ρ0−ρ1 of a setting", f"first {signals[0]:.3f}, best {max(signals):.3f}"),
         ("the cohort's Θ at the end", _range(theta)),
         (f"loss, {ledger['adversary']} adversary", accounts),
         ("late ticks", str(ledger["late_ticks"])),
+        ("releases stopped", heard.stopped or "no"),
         ("`hushmq ledger verify`", "right" if played.verified else "WRONG"),
     ]
     return "\n\n".join(
@@ -123,6 +126,7 @@ def text(played: Played, picture: str) -> str:
             f"![What was released and the truth; Θ and the recordings' chains]({picture})",
             "## In short",
             _table(("", ""), summary),
+            *([STOPPED] if heard.stopped else []),
             "## Misfit",
             _misfit(ledger["misfit"]),
             "## Devices",
@@ -148,13 +152,15 @@ def _box(tree: Any) -> Box:
     return Box(*tree["q"], *tree["r"])
 
 
-def _rms(found: Sequence[Compared]) -> float:
-    return float(np.sqrt(np.mean([one.off**2 for one in found]))) if found else float("nan")
+def _median(found: Sequence[Compared]) -> float:
+    """Of the errors' sizes."""
+    return float(np.median([abs(one.off) for one in found])) if found else float("nan")
 
 
 def _stated(found: Sequence[Compared]) -> float:
-    errors = [one.release.standard_errors[1] ** 2 for one in found]
-    return float(np.sqrt(np.mean(errors))) if found else float("nan")
+    """The median size of a normal error of the stated standard errors."""
+    errors = [one.release.standard_errors[1] for one in found]
+    return float(0.6745 * np.median(errors)) if found else float("nan")
 
 
 def _held(found: Sequence[Compared]) -> str:
@@ -194,7 +200,7 @@ def _devices(played: Played) -> Iterator[Sequence[str]]:
             f"{box.r_low:.3f}–{box.r_high:.3f}",
             "yes" if box.contains(Box.point(q, r)) else "no",
             f"{_signal(played, last.noise):.3f}",
-            f"{_rms(found):.4f}",
+            f"{_median(found):.4f}",
             _held(found),
             f"{seen:.3f}, {expected:.3f}",
         )
