@@ -101,7 +101,7 @@ class Daemon:
             subscriptions=_subscriptions(self._cohort.topics, config.shards),
             on_message=self._receive,
             on_change=self._changed,
-            window=200,
+            window=100,
             ask_twice=True,
             log=log,
         )

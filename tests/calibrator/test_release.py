@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 
 from broker.messages import Release, Window, decode
 from broker.noise import flips_of
-from calibrator import count_two, release, store
+from calibrator import count_two, learn, release, store
 from calibrator.account import Account
 from calibrator.charge import NANO, Debit, issued_noises, price_public, public_debits, scale_for, spending
 from calibrator.histogram import nearest_distribution
@@ -316,8 +316,11 @@ def test_proper_frequencies_where_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_whatever_the_method_the_ledger_prices_exactly(tmp_path: Path, method: Method) -> None:
+def test_whatever_the_method_the_ledger_prices_exactly(
+    tmp_path: Path, method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A method decides the scale; the price is the timeline's, and only the exact method uses the budget up."""
+    monkeypatch.setattr(learn, "FIRST_LOOK", 1000)  # nothing is learned, so that Θ stays as it is
     with desk(sqlite(tmp_path)) as here:
         here.adopt(policy(windows={"short": Window(ticks=20, method=method)}))
         for number in range(30):
