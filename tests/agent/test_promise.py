@@ -106,6 +106,13 @@ REFUSED: dict[str, tuple[NoiseSetting, Reason]] = {
         changed(activity_noise(6, policy=3), emission=response(4, 7.5)),
         Reason.NOISE_BELOW_FLOOR,
     ),
+    "a matrix that cannot be drawn": (
+        changed(
+            activity_noise(6, policy=3),
+            emission=((0.25 + 1e-10,) * 4,) * 3 + ((0.25,) * 3 + (0.25 + 2e-10,),),
+        ),
+        Reason.MALFORMED,
+    ),
     "a tilt above the certificate's": (
         changed(activity_noise(6, policy=3), emission=response(4, PROOF.tau * 1.001)),
         Reason.NOT_PROVEN,
