@@ -15,6 +15,7 @@ as above.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -24,8 +25,9 @@ from broker.messages import StreamPolicy
 from broker.signature import PrivateKey
 from calibrator.account import Account
 from calibrator.charge import NANO, Holder, joint_tilt, spending, tilt_of_devices
-from calibrator.kind import AnyNoise, AnyTheta, known_loss, of_wire, read, states_of, tilts
+from calibrator.kind import AnyNoise, AnyTheta, known_loss, of_wire, read, signal, states_of, tilts
 from calibrator.push import (
+    WORTH_PUSHING,
     Current,
     best_noise,
     current,
@@ -122,12 +124,28 @@ class Maker:
         """The noise of a new setting, if what the device follows is too weak for its Θ or it is worth it."""
         newer = have is not None and have.message.version > cohorts.message.version
         followed = of_wire((have if have is not None and newer else cohorts).message.noise)
+        factor = () if newer else (WORTH_OWN,)
+        if not too_weak(followed, theta, self.policy) and self._hopeless(theta, followed, *factor):
+            return None
         issued = issued_to(db, self.stream, device)
         best = mixable(best_noise(theta, self.policy), issued, theta=theta, policy=self.policy)
         if too_weak(followed, theta, self.policy):
             return best
         noise = self._within_public(best, followed, theta, issued, heaviest)
-        return noise if worth(noise, followed, *(() if newer else (WORTH_OWN,))) else None
+        return noise if worth(noise, followed, *factor) else None
+
+    def _hopeless(self, theta: AnyTheta, followed: AnyNoise, factor: float = WORTH_PUSHING) -> bool:
+        """Whether noise that is worth it is out of reach, for more than two states: one proof instead of a search.
+
+        Randomized response of k states with signal s has e^τ = (1 + (k−1)·s)/(1 − s).
+        """
+        k, wanted = states_of(theta), factor * signal(followed)
+        if k == 2:
+            return False
+        if wanted >= 1:
+            return True
+        tau = math.log((1 + (k - 1) * wanted) / (1 - wanted)) + tilt_of_devices(self.policy) / NANO
+        return known_loss(theta, tau, tau, self.policy.adversary) > self.policy.epsilon.operator
 
     def _heaviest(self, db: Connection) -> int:
         """The most that one sanitized state pays or will pay while Θ is as it is."""
