@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection, Row, and_, delete, insert, select
+from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, select
 
 from broker.theta import IntervalTheta, theta_of
 from calibrator import misfit_k, region_k
@@ -63,35 +63,38 @@ class More:
         self, db: Connection, stream: str, block: int, statistics: Iterable[StatisticK], variance: float
     ) -> None:
         """Add a window's statistics to what the block holds of the same device and noise version."""
+        here = and_(statistic_k.c.stream == stream, statistic_k.c.block == block)
+        held = {(row.device, row.noise): row for row in db.execute(select(statistic_k).where(here))}
+        new, grown = [], []
         for one in statistics:
-            mine = and_(
-                statistic_k.c.stream == stream,
-                statistic_k.c.block == block,
-                statistic_k.c.device == one.device,
-                statistic_k.c.noise == one.noise,
-            )
-            old = db.execute(select(statistic_k).where(mine)).first()
-            ticks, starts, counts, pairs, spread = one.ticks, one.starts, one.counts, one.pairs, variance
+            old = held.get((one.device, one.noise))
+            starts, counts, pairs = one.starts, one.counts, one.pairs
             if old is not None:
-                db.execute(delete(statistic_k).where(mine))
-                ticks, spread = ticks + old.ticks, spread + old.variance
+                grown.append({"of_device": one.device, "of_noise": one.noise})
                 starts, counts, pairs = (
-                    mine_ + np.array(json.loads(theirs), dtype=np.int64)
-                    for mine_, theirs in ((starts, old.starts), (counts, old.counts), (pairs, old.pairs))
+                    mine + np.array(json.loads(theirs), dtype=np.int64)
+                    for mine, theirs in ((starts, old.starts), (counts, old.counts), (pairs, old.pairs))
                 )
-            db.execute(
-                insert(statistic_k).values(
-                    stream=stream,
-                    block=block,
-                    device=one.device,
-                    noise=one.noise,
-                    ticks=ticks,
-                    starts=json.dumps(starts.tolist()),
-                    counts=json.dumps(counts.tolist()),
-                    pairs=json.dumps(pairs.tolist()),
-                    variance=spread,
-                )
+            new.append(
+                {
+                    "stream": stream,
+                    "block": block,
+                    "device": one.device,
+                    "noise": one.noise,
+                    "ticks": one.ticks + (old.ticks if old else 0),
+                    "starts": json.dumps(starts.tolist()),
+                    "counts": json.dumps(counts.tolist()),
+                    "pairs": json.dumps(pairs.tolist()),
+                    "variance": variance + (old.variance if old else 0.0),
+                }
             )
+        if grown:
+            mine_ = and_(
+                statistic_k.c.device == bindparam("of_device"), statistic_k.c.noise == bindparam("of_noise")
+            )
+            db.execute(delete(statistic_k).where(here, mine_), grown)
+        if new:
+            db.execute(insert(statistic_k), new)
 
     def found(self, db: Connection, stream: str, *, since: int) -> FoundK | None:
         """The fit of the blocks from `since` on; None where there is too little."""

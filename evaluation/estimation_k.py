@@ -119,7 +119,6 @@ SETTINGS = tuple(
         ("THREE", THREE, 2, 11, 20_000),
         ("THREE", THREE, 4, 11, 20_000),
         ("THREE", THREE, 8, 11, 20_000),
-        ("THREE", THREE, 4, 40, 50_000),
         ("FOUR", FOUR, 4, 11, 20_000),
         ("FOUR", FOUR, 8, 11, 20_000),
         ("SLOW", SLOW, 8, 11, 20_000),

@@ -1,0 +1,39 @@
+"""The simulation that measures coverage: it simulates what it says, and its table can fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evaluation.estimation_k import THREE, Setting, coverage, evidence, sanitized
+from pufferfish.emission import response
+
+
+def test_simulated_states_are_the_chain_through_the_noise() -> None:
+    """Frequencies of states and pairs are those of the chain and the emission."""
+    emission = np.array(response(3, 2.0))
+    states = sanitized(np.repeat(THREE[None], 40, axis=0), emission, ticks=3000, rng=np.random.default_rng(1))
+    pi = np.linalg.matrix_power(THREE, 200)[0]
+    seen = np.bincount(states.ravel(), minlength=3) / states.size
+    assert seen == pytest.approx(pi @ emission, abs=0.01)
+    pairs = np.zeros((3, 3))
+    np.add.at(pairs, (states[:, :-1].ravel(), states[:, 1:].ravel()), 1 / states[:, 1:].size)
+    assert pairs == pytest.approx(emission.T @ np.diag(pi) @ THREE @ emission, abs=0.01)
+
+
+def test_the_noise_has_the_variance_it_states() -> None:
+    """The charged noise on the counts is as wide as the evidence says, for each band as well."""
+    states = np.zeros((400, 200), dtype=np.uint8)
+    emission = np.array(response(3, 2.0))
+    found = evidence(states, emission, scale=20.0, windows=3, rng=np.random.default_rng(2))
+    assert found.counts[:, 1].var() == pytest.approx(found.variance[0], rel=0.3)
+    assert found.pairs[:, 3, 1, 1].var() == pytest.approx(found.variance[0] * (27 * 2) ** 2, rel=0.3)
+
+
+def test_coverage_counts_what_is_held() -> None:
+    """With much signal nearly every device is held, and fewer are where the intervals are cut by a quarter."""
+    setting = Setting("THREE", THREE, 8, 6, 5_000, 0.3)
+    found = coverage(setting, cohorts=4, seed=1)
+    assert found.own > 0.8
+    assert found.narrower < found.own
+    assert 0 < found.own_width < found.cohort_width
