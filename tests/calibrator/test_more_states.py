@@ -42,6 +42,7 @@ from hushmq.__main__ import main
 from pufferfish.contraction import certified_loss
 from pufferfish.emission import response
 from pufferfish.intervals import Class, Intervals
+from tests.calibrator.conftest import Databases
 from tests.calibrator.site import CALIBRATOR, START, TOPICS, Desk, desk, signed, sqlite
 
 STREAM = "activity"
@@ -126,10 +127,12 @@ def test_a_setting_is_made_that_the_device_accepts(tmp_path: Path) -> None:
         assert certified_loss(setting.theta.chains, setting.noise.certificate.proof) > 0.999 * 8.0
 
 
-def test_windows_are_released_charged_and_verified(tmp_path: Path) -> None:
-    """Histograms of the cohort and of each device, one ledger entry for each scope, and verify recomputes it all."""
+def test_windows_are_released_charged_and_verified(databases: Databases) -> None:
+    """Histograms of the cohort and of each device, one ledger entry for each scope, and verify recomputes it all: on
+    SQLite and on PostgreSQL.
+    """
     windows = {"short": Window(ticks=TICKS, scopes=("cohort", "device")), "long": Window(ticks=2 * TICKS)}
-    with desk(sqlite(tmp_path)) as at:
+    with desk(databases.fresh()) as at:
         follow(at, windows=windows)
         for number in range(4):
             window(at, number)
