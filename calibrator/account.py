@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from calibrator.charge import NANO, Debit, always, debits_after, joint_tilt
-from calibrator.kind import AnyNoise, AnyTheta, AnyTimeline, timeline
+from calibrator.kind import AnyNoise, AnyTheta, AnyTimeline, priced, timeline
 from pufferfish.binary import Adversary
 from pufferfish.timeline import Entry, Price
 
@@ -79,7 +79,7 @@ class Account:
         self.entries += 1
 
     def price(self) -> Price:
-        return self._timeline.price()
+        return priced(self._timeline)
 
     def heaviest(self, debit: Debit | None = None) -> int:
         """The largest tilt on the sanitized state of any tick, with the debit if there is one."""
@@ -102,7 +102,7 @@ class Account:
 
     def price_with(self, debit: Debit) -> Price:
         """The price if the debit were made; nothing changes."""
-        return self._with(debit).price()
+        return priced(self._with(debit))
 
     def _with(self, debit: Debit) -> AnyTimeline:
         """The timeline with the debit. What is tried is mostly what the ledger then brings, so it is kept for that."""

@@ -30,6 +30,7 @@ from calibrator.kind import (
     AnyTheta,
     amplified,
     known_loss,
+    priced,
     read,
     release_tilt,
     tilts,
@@ -184,14 +185,14 @@ def operator_loss(
     db: Connection, stream: str, policy: StreamPolicy, theta: AnyTheta, others: Iterable[Holder] = ()
 ) -> float:
     """What the sanitized stream tells of any device: the cohort's under Θ, and those with settings of their own."""
-    found = timeline(theta, policy.adversary, operator_timeline(db, stream)).price().epsilon
+    found = priced(timeline(theta, policy.adversary, operator_timeline(db, stream))).epsilon
     tilt = largest_device_tilt(db, stream)
     for one in others:
         # The quick bound first: it is looked at closely only where it could be over.
         bound = one.operator_loss(policy, tilt)
         if bound > policy.epsilon.operator:
             own = timeline(one.theta, policy.adversary, operator_timeline(db, stream, one.device))
-            bound = min(bound, own.price().epsilon)
+            bound = min(bound, priced(own).epsilon)
         found = max(found, bound)
     return found
 
@@ -199,7 +200,7 @@ def operator_loss(
 def price_public(
     debits: Iterable[Debit], theta: AnyTheta, stream: StreamPolicy, device_tilt: int = 0
 ) -> Price:
-    return timeline(theta, stream.adversary, [*always(device_tilt), *public_timeline(debits)]).price()
+    return priced(timeline(theta, stream.adversary, [*always(device_tilt), *public_timeline(debits)]))
 
 
 def tilt_of_devices(stream: StreamPolicy) -> int:

@@ -7,6 +7,7 @@ class of chains given entry by entry, priced by pufferfish/timeline_intervals.py
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
@@ -19,9 +20,11 @@ from pufferfish.binary import Adversary, Box, Noise, loss
 from pufferfish.contraction import certificate_for, largest_tilt
 from pufferfish.intervals import Class, Rows
 from pufferfish.method import Method, window_limit
-from pufferfish.timeline import Entry, Timeline
+from pufferfish.timeline import Entry, Price, Timeline
 from pufferfish.timeline_intervals import IntervalTimeline
 
+UNPROVED = 1e6
+"""The loss, in nats, that stands for one nothing is proved of: beyond every budget, and a number all the same."""
 FREE = 1e-4
 """Share of the largest tilt of a class that is not used."""
 
@@ -137,16 +140,22 @@ def timeline(theta: AnyTheta, adversary: Adversary, entries: Iterable[Entry] = (
     return IntervalTimeline(theta, entries)
 
 
+def priced(history: AnyTimeline) -> Price:
+    """The price of a history; UNPROVED where Θ holds chains that forget too slowly for any bound."""
+    found = history.price()
+    return found if math.isfinite(found.epsilon) else Price(UNPROVED, found.tick)
+
+
 @lru_cache(maxsize=8192)
 def known_loss(theta: AnyTheta, tau0: float, tau1: float, adversary: Adversary) -> float:
-    """What constant tilts for ever tell under Θ; infinite where nothing is proved."""
+    """What constant tilts for ever tell under Θ; UNPROVED where nothing is proved."""
     if isinstance(theta, Box):
         return loss(theta, tau0=tau0, tau1=tau1, adversary=adversary)
     tau = max(tau0, tau1)
     try:
         return certificate_for(theta, tau).loss if tau > 0 else 0.0
     except ValueError:
-        return float("inf")
+        return UNPROVED
 
 
 @lru_cache(maxsize=8192)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from broker.messages import StreamPolicy
+from broker.problem import Problem
 from broker.signature import PrivateKey
 from calibrator.account import Account
 from calibrator.charge import NANO, Holder, joint_tilt, spending, tilt_of_devices
@@ -93,7 +94,10 @@ class Maker:
         for device in sorted({*own, *(one.device for one in self.others)}):
             theta = own.get(device, self.account.theta)
             have = current(db, self.stream, self.policy_version, device)
-            noise = self._wanted(db, device, theta, cohorts, have, heaviest)
+            try:
+                noise = self._wanted(db, device, theta, cohorts, have, heaviest)
+            except Problem:
+                noise = None  # none keeps ε under its Θ: the operator's account says so
             if noise is not None:
                 have = make_setting(
                     db,

@@ -30,10 +30,11 @@ from broker.noise import Emission
 from broker.packing import bits_for, pack
 from broker.problem import Reason
 from broker.theta import Entrywise, IntervalTheta
-from calibrator import books
+from calibrator import books, store
 from calibrator.charge import Holder, spending
 from calibrator.cohort import Arrived
-from calibrator.kind import known_loss, of_wire, signal, tilts
+from calibrator.kind import UNPROVED, known_loss, of_wire, signal, tilts
+from calibrator.learn_k import MORE
 from calibrator.own import holders
 from calibrator.push import best_noise, make_setting, mixable
 from calibrator.statistics_k import MOST_STATES
@@ -223,6 +224,32 @@ def test_how_many_states_a_stream_has_never_changes(tmp_path: Path) -> None:
         at.cohort.take([Arrived(TOPICS.policy, signed(policy(2, **fewer)))])
         assert at.cohort.rejected[Reason.STATES_CHANGED] == 1
         assert at.cohort.policy.version == 1
+
+
+def test_where_nothing_is_proved_nothing_is_released_and_the_account_says_so(tmp_path: Path) -> None:
+    """Evidence of chains that never forget widens Θ: what was released is beyond every budget, and work goes on."""
+    with desk(sqlite(tmp_path)) as at:
+        follow(at)
+        window(at, 0)
+        at.cohort.close_due()
+        forever = Class(*(Intervals.point(np.eye(K).tolist()) for _ in range(2)))
+        with at.engine.begin() as db:
+            for device in ("", "d0"):
+                db.execute(
+                    store.belief_k.insert().values(stream=STREAM, device=device, **MORE.written(forever))
+                )
+        window(at, 1)
+        (closed,) = at.cohort.close_due()
+        assert closed.entry is None
+        assert closed.refused is not None
+        (state,) = at.cohort.accounts()
+        assert decode(LedgerState, encode(state)) == state
+        assert state.public.loss == state.operator.loss == UNPROVED
+        assert state.stopped is not None
+        assert at.cohort.settings() == {}
+        assert at.cohort.own_settings() == {STREAM: {}}
+    assert main(["ledger", "show", "--database", sqlite(tmp_path), "--json"]) == 0
+    assert main(["ledger", "verify", "--database", sqlite(tmp_path)]) == 1
 
 
 def test_of_three_states_the_fourth_number_is_refused(tmp_path: Path) -> None:
