@@ -113,6 +113,8 @@ def close(
             return Closed(span, refused=reason)
     noises = issued_noises(db, span.stream)
     cohorts = issued_noises(db, span.stream, of_cohort=True, by=span.last)
+    if not cohorts:
+        return Closed(span, refused=f"no noise was issued that tick {span.last} can carry")
     whole = spending(
         policy,
         span.window,

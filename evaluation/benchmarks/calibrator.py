@@ -16,7 +16,7 @@ from pathlib import Path
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from broker.log import logger
 from broker.messages import (
@@ -277,6 +277,7 @@ def _charge() -> list[Row]:
         cohort.settings()
         engine = cohort._engine
         with engine.begin() as db:
+            db.execute(update(store.setting).values(issued=0))  # the history is as old as time
             db.execute(insert(store.ledger), list(_history(spent.tilt, noise)))
             states = bytes(n % 2 for n in range(WINDOW_TICKS))
             db.execute(

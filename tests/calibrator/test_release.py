@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from broker.messages import Release, Window, decode
 from broker.noise import flips_of
@@ -355,6 +355,18 @@ def test_a_method_that_holds_no_longer_releases_nothing(tmp_path: Path) -> None:
         assert one.entry is None
         assert "q + r" in (one.refused or "")
         assert rows(here, "ledger") == 0
+
+
+def test_states_that_no_setting_can_explain_are_not_released(tmp_path: Path) -> None:
+    """Where nothing was issued that a window's ticks can carry, its price is unknown: it is refused."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window()
+        with here.engine.begin() as db:
+            db.execute(update(store.setting).values(issued=START + 1000))
+        (one,) = here.cohort.close_due()
+        assert one.entry is None
+        assert "can carry" in (one.refused or "")
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
