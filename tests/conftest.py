@@ -6,6 +6,7 @@ The site has the cohort "test" and the identities "ops", "calibrator", "subscrib
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,10 @@ SITE = Site(
         *(Identity("device", f"wearable-{n}", f"wearable-{n}-secret") for n in (1, 2, 3)),
     ),
 )
+
+# A shell that starts the tests in the background has them ignore interrupts, and so would every process they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
