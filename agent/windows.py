@@ -15,7 +15,7 @@ from math import ceil
 
 from agent.promise import windows_loss
 from broker.messages import NoiseSetting, Release, StreamPolicy, encode
-from pufferfish.interval import half_width
+from pufferfish.half_width import half_width
 from pufferfish.laplace import discrete_laplace, standard_deviation
 
 

@@ -142,20 +142,27 @@ class Cohort:
         """Batches that can be read, and everything else."""
         batches, others = [], []
         for item in arrived:
-            with self._rejecting(item.topic):
-                address = known_address(item.topic)
-                if address is None or address.cohort != self.topics.cohort:
-                    raise Rejected(Reason.WRONG_ADDRESS, "not a topic of this cohort")
-                if address.kind == "z" and address.device is not None and address.stream is not None:
-                    if address.device == COHORT:
-                        raise Rejected(Reason.WRONG_ADDRESS, f"{COHORT} is no name for a device")
-                    message = decode(Batch, item.payload)
-                    batches.append(
-                        _Batch(item.topic, ingest.Arrival(address.device, address.stream, message))
-                    )
-                else:
-                    others.append(item)
+            try:
+                batch = self._read(item)
+            except Rejected as rejection:
+                self._reject(item.topic, rejection)
+                continue
+            if batch is None:
+                others.append(item)
+            else:
+                batches.append(batch)
         return batches, others
+
+    def _read(self, item: Arrived) -> _Batch | None:
+        """The batch in a message; None where it is something else."""
+        address = known_address(item.topic)
+        if address is None or address.cohort != self.topics.cohort:
+            raise Rejected(Reason.WRONG_ADDRESS, "not a topic of this cohort")
+        if address.kind != "z" or address.device is None or address.stream is None:
+            return None
+        if address.device == COHORT:
+            raise Rejected(Reason.WRONG_ADDRESS, f"{COHORT} is no name for a device")
+        return _Batch(item.topic, ingest.Arrival(address.device, address.stream, decode(Batch, item.payload)))
 
     def _count(
         self,

@@ -19,7 +19,7 @@ from broker.problem import Reason, Rejected
 from broker.topics import COHORT, Address, Topics
 from calibrator.noise import variance
 from calibrator.store import DEVICES, aggregate, closed, collected, tally
-from pufferfish.interval import half_width
+from pufferfish.half_width import half_width
 
 
 def collect(db: Connection, address: Address, payload: bytes, policy: StreamPolicy, *, latest: int) -> int:

@@ -15,7 +15,7 @@ from calibrator.learn_k import MORE, StatisticK
 from calibrator.noise import noisy, variance
 from calibrator.statistics import BANDS, COARSENESS, WIDTHS, bands_within, runs
 from calibrator.statistics_k import SumsK, sensitivity
-from pufferfish.interval import half_width
+from pufferfish.half_width import half_width
 
 
 class CountK:

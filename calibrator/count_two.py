@@ -15,7 +15,7 @@ from calibrator.learn_two import TWO, Statistic
 from calibrator.noise import noisy, variance
 from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums, bands_within, runs, sensitivity
 from pufferfish.binary import Noise
-from pufferfish.interval import half_width
+from pufferfish.half_width import half_width
 
 
 class CountTwo:

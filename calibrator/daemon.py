@@ -28,7 +28,7 @@ from calibrator.report import Report
 from calibrator.serve import Server
 from calibrator.store import open_store
 
-GROUP = 1_000
+GROUP = 2_000
 """Messages taken in one transaction."""
 COLLECT_S = 0.03
 """How long messages are collected for a group."""

@@ -46,6 +46,10 @@ class Ticks:
     """How many states the stream has."""
 
 
+LONGEST_ROW = 4096
+"""Ticks in a row that batches are joined into; one batch may be longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """States newly counted in this group."""
@@ -118,10 +122,11 @@ class Group:
                 f"tick {first} carries noise version {message.noise}, which no tick before {issued} can",
             )
         states = unpack(message.states, message.count, message.bits)
-        if message.bits != bits_for(ticks.states) or max(states) >= ticks.states:
+        bits = message.bits
+        if bits != bits_for(ticks.states) or (ticks.states < 1 << bits and max(states) >= ticks.states):
             raise Rejected(Reason.MALFORMED, f"states: not all are of the {ticks.states} of {arrival.stream}")
         line = self._line(arrival.device, arrival.stream)
-        fresh = list(_uncovered(line.runs, first, last))
+        fresh = _uncovered(line.runs, first, last)
         if fresh != [(first, last)]:
             self._check_repeated(arrival, line, states)
         through = self._closed.get(arrival.stream, -1)
@@ -149,7 +154,7 @@ class Group:
                 "states": piece.states,
             }
             for (device, stream), line in self._lines.items()
-            for piece in line.pieces
+            for piece in _joined(line.pieces)
         ]
         if new:
             self._db.execute(insert(batch), new)
@@ -157,7 +162,10 @@ class Group:
             self._write_extents()
 
     def _line(self, device: str, stream: str) -> Line:
-        return self._lines.setdefault((device, stream), Line({}, []))
+        key = device, stream
+        if key not in self._lines:
+            self._lines[key] = Line({}, [])
+        return self._lines[key]
 
     def _check_repeated(self, arrival: Arrival, line: Line, states: bytes) -> None:
         """Rejected if a tick that is still held came with another state."""
@@ -251,6 +259,27 @@ class Group:
                 self._db.execute(update(extent).where(mine).values(**stretched))
 
 
+def _joined(pieces: list[Piece]) -> Iterator[Piece]:
+    """The pieces in order, those that follow each other under the same noise as one: fewer rows to write and read."""
+    held: list[Piece] = []
+    for piece in sorted(pieces, key=lambda piece: piece.first):
+        if held and (
+            piece.first != held[-1].last + 1
+            or piece.noise != held[-1].noise
+            or piece.last - held[0].first >= LONGEST_ROW
+        ):
+            yield _one(held)
+            held = []
+        held.append(piece)
+    if held:
+        yield _one(held)
+
+
+def _one(pieces: list[Piece]) -> Piece:
+    states = b"".join(piece.states for piece in pieces)
+    return Piece(pieces[0].first, pieces[-1].last, pieces[0].noise, states)
+
+
 def seen(db: Connection, device: str) -> Seen:
     """What is durably counted of a device, per stream."""
     return seen_of(db, [device])[device]
@@ -303,19 +332,25 @@ def _touching(runs: list[Run], first: int, last: int) -> slice:
     return slice(low, max(low, bisect_right(runs, last + 1, key=lambda run: run[0])))
 
 
-def _uncovered(runs: list[Run], first: int, last: int) -> Iterator[Run]:
+def _uncovered(runs: list[Run], first: int, last: int) -> list[Run]:
     """The parts of first … last that no run covers."""
-    cursor = first
+    if not runs or first > runs[-1][1]:
+        return [(first, last)]  # nearly always: what comes is newer than what came
+    found, cursor = [], first
     for low, high in runs[_touching(runs, first, last)]:
         if cursor < low:
-            yield cursor, min(low - 1, last)
+            found.append((cursor, min(low - 1, last)))
         cursor = max(cursor, high + 1)
     if cursor <= last:
-        yield cursor, last
+        found.append((cursor, last))
+    return found
 
 
 def _cover(runs: list[Run], first: int, last: int) -> None:
     """Add first … last to the runs, which stay sorted, disjoint and apart."""
+    if runs and first == runs[-1][1] + 1:
+        runs[-1] = (runs[-1][0], last)
+        return
     where = _touching(runs, first, last)
     old = runs[where]
     merged = (min(first, old[0][0]), max(last, old[-1][1])) if old else (first, last)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pufferfish.interval import half_width
+from pufferfish.half_width import half_width
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
