@@ -21,7 +21,8 @@ def test_audit(quick: Callable[..., Result]) -> None:
         assert row["ticks: at least"] < row["real loss"] * 1.05
         if row["noise"].startswith("plain"):
             assert row["verdict"].startswith("refuted: stated, transcripts, ticks")
-    assert found.table("power")[-1]["verdict"] == "refuted: ticks"
+    # At 99% confidence, one run in a hundred may also object to something that is right.
+    assert found.table("power")[-1]["verdict"].startswith("refuted: ticks")
 
 
 def test_peers(quick: Callable[..., Result]) -> None:
