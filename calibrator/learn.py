@@ -102,7 +102,9 @@ def learned(
 ) -> R:
     """Θ for a stream: the start narrowed by the looks, the misfit covered, and never narrower than the floor.
 
-    Looks that lie outside the start widen it: Θ then holds both. A device nothing is known of has the cohort's Θ.
+    The start is what the policy asserts of the chains at all lags. What the looks say, and what the misfit makes of
+    it, is cut to the start, and widens it only where it lies outside: Θ then holds both. A device nothing is known of
+    has the cohort's Θ.
     """
     learner = learner_of(start)
     belief = learner.belief
@@ -150,15 +152,20 @@ def misfit_of_stream(db: Connection, stream: str, policy: StreamPolicy) -> Misfi
 
 
 def _theta(believed: R | None, *, start: R, floor: R, shift: float) -> R:
-    theta = start
-    if believed is not None:
-        try:
-            theta = start.intersect(believed)
-        except ValueError:
-            theta = start.hull(believed)
+    if believed is None:
+        return start.hull(floor)
+    theta = _cut(believed, start)
     if shift < 0:
-        theta = theta.hull(learner_of(theta).shifted(theta, shift))
+        theta = theta.hull(_cut(learner_of(believed).shifted(believed, shift), start))
     return theta.hull(floor)
+
+
+def _cut(region: R, start: R) -> R:
+    """What of a region the policy's start allows; both where they exclude each other, for then the start is wrong."""
+    try:
+        return start.intersect(region)
+    except ValueError:
+        return start.hull(region)
 
 
 def progress(db: Connection, stream: str) -> Progress:

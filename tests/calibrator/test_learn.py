@@ -210,6 +210,21 @@ def test_reporting_only_leaves_theta_uncovered(db: Connection) -> None:
     assert learn.misfit_of(db, STREAM, TWO) is not None
 
 
+def test_misfit_widens_the_start_only_where_it_contradicts_it(db: Connection) -> None:
+    """Chains that a shift makes slower are cut to the start like any others; all beyond it, Θ holds both."""
+    take(db, Devices(10), FIRST_LOOK)
+    found = learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
+    tight = Box(0.9 * found.q_low, START.q_high, 0.9 * found.r_low, START.r_high)
+    learn._keep(db, STREAM, replace(progress(db, STREAM), shift=-0.3))
+    within = learned(db, STREAM, start=tight, floor=FLOOR)
+    assert tight.contains(within)
+    assert (within.q_low, within.r_low) == (tight.q_low, tight.r_low)
+    learn._keep(db, STREAM, replace(progress(db, STREAM), shift=-4.0))
+    beyond = learned(db, STREAM, start=tight, floor=FLOOR)
+    assert beyond.contains(tight)
+    assert beyond.q_low < tight.q_low / 10
+
+
 def test_few_devices_learn_nothing(db: Connection) -> None:
     """Two devices leave the start standing."""
     take(db, Devices(11, count=2), FIRST_LOOK * 2)

@@ -158,3 +158,15 @@ def test_misfit_is_covered_unless_it_is_only_reported(db: Connection) -> None:
     assert covered.contains(told)
     assert covered.forward.low[0][1] < told.forward.low[0][1]
     assert covered.forward.high[0][0] > told.forward.high[0][0]
+
+
+def test_misfit_is_cut_to_the_start(db: Connection) -> None:
+    """What a shift makes of the looks widens the start only where it lies outside."""
+    take(db, Devices(6), FIRST_LOOK)
+    db.execute(store.learning.update().values(shift=-0.05))
+    told = learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
+    assert told.contains(learned(db, STREAM, start=told, floor=FLOOR))
+    db.execute(store.learning.update().values(shift=-5.0))
+    beyond = learned(db, STREAM, start=told, floor=FLOOR)
+    assert beyond.contains(told)
+    assert not told.contains(beyond)
