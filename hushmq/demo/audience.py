@@ -31,7 +31,7 @@ from broker.packing import unpack
 from broker.problem import Rejected
 from broker.signature import Signed
 from broker.topics import ROOT, Topics, parse
-from hushmq.demo.plan import Plan
+from hushmq.demo.plan import STREAM, Plan
 
 Flips = Counter[int]
 
@@ -41,6 +41,8 @@ class Record:
     """What the auditor has seen so far."""
 
     statuses: dict[str, Status] = field(default_factory=dict)
+    applied: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By device: the noise versions it has said it uses. One killed at the end leaves a will that says nothing."""
     settings: dict[int, NoiseSetting] = field(default_factory=dict)
     releases: list[Release] = field(default_factory=list)
     ledger: LedgerState | None = None
@@ -115,7 +117,10 @@ class Auditor:
             case "seen":
                 decode(Seen, payload)
             case "status" if address and address.device:
-                record.statuses[address.device] = decode(Status, payload)
+                status = decode(Status, payload)
+                record.statuses[address.device] = status
+                if STREAM in status.streams and (noise := status.streams[STREAM].noise) is not None:
+                    record.applied[address.device].add(noise)
             case "release":
                 release = decode(Release, payload)
                 if all(release.entry != known.entry for known in record.releases):

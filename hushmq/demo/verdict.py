@@ -9,7 +9,7 @@ from broker.messages import NoiseSetting
 from broker.noise import flips_of
 from hushmq.demo.audience import Reader, Record
 from hushmq.demo.books import Books
-from hushmq.demo.plan import STREAM, Plan
+from hushmq.demo.plan import Plan
 
 SIGMAS = 6.0
 """A true noise level leaves this band once in about 500 million checks."""
@@ -87,17 +87,16 @@ def _signal(setting: NoiseSetting) -> float:
 
 
 def _tightened(plan: Plan, record: Record) -> Check:
-    """Some setting with less noise than the first was applied by every agent."""
+    """Every agent has applied some setting with less noise than the first."""
     if not record.settings:
         return Check("a tighter setting applied by all", False, "no setting was pushed")
     first = record.settings[min(record.settings)]
     tighter = {version for version, one in record.settings.items() if _signal(one) > _signal(first)}
     behind = []
     for wearable in plan.wearables:
-        status = record.statuses.get(wearable.name)
-        applied = status.streams[STREAM].noise if status and STREAM in status.streams else None
-        if applied not in tighter:
-            behind.append(f"{wearable.name} has {applied}")
+        applied = record.applied.get(wearable.name, set())
+        if not applied & tighter:
+            behind.append(f"{wearable.name} has {max(applied, default='none')}")
     last = record.settings[max(version for version, one in record.settings.items() if one.device is None)]
     own = len({one.device for one in record.settings.values()} - {None})
     detail = f"signal 1−ρ0−ρ1 from {_signal(first):.3f} to {_signal(last):.3f}" + (

@@ -71,6 +71,7 @@ def record(played: Plan) -> Record:
         found.settings[version] = setting(played.cohort, version)
     for wearable in played.wearables:
         found.statuses[wearable.name] = Status(online=False, policy=1, streams={STREAM: stream_status()})
+        found.applied[wearable.name] = {1, 2}
         found.flips[wearable.name, 2] = Flips({0: 500, 1: 500, 2: 100, 3: 100})
     return found
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import paho.mqtt.client as mqtt
 import pytest
@@ -91,7 +92,7 @@ def test_the_loop_closes_though_an_agent_is_killed(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     assert out, err
     report = json.loads(out)
-    assert (process.returncode, report["closed"]) == (0, True), (report["checks"], err)
+    assert (process.returncode, report["closed"]) == (0, True), failed(report, err)
     assert report["restarts"] == 1
     assert report["sampled"] > 0
     assert report["ledger"]["public"]["loss"] <= report["ledger"]["public"]["budget"]
@@ -185,6 +186,11 @@ def test_runs_on_a_broker_of_ones_own(open_mosquitto: int, tmp_path: Path) -> No
     assert retained(open_mosquitto) == []
 
 
+def failed(report: dict[str, Any], err: str) -> str:
+    """What the verdict objects to, and what else was said."""
+    return "; ".join(f"{one['name']}: {one['detail']}" for one in report["checks"] if not one["passed"]) + err
+
+
 def closes(*options: str, folder: Path, **environment: str) -> None:
     """Play with four wearables until the loop has closed, and see that the verdict says so."""
     common = ("--agents", "4", "--seconds", "110", "--until-closed", "--json")
@@ -192,7 +198,7 @@ def closes(*options: str, folder: Path, **environment: str) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     assert out, err
     report = json.loads(out)
-    assert (process.returncode, report["closed"]) == (0, True), (report["checks"], err)
+    assert (process.returncode, report["closed"]) == (0, True), failed(report, err)
 
 
 def test_runs_on_a_nats_of_ones_own_over_tls(nats_with_tls: NatsServer, tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker.messages import Status
 from hushmq.demo.audience import Flips, Reader, Record
 from hushmq.demo.books import Books, DeviceBook
-from hushmq.demo.plan import STREAM, Plan
+from hushmq.demo.plan import Plan
 from hushmq.demo.verdict import Check, judge, turned
 from tests.hushmq.demo import played
 
@@ -43,19 +42,16 @@ def no_tighter(plan: Plan, record: Record) -> None:
     for flips in list(record.flips):
         record.flips[flips[0], 1] = record.flips.pop(flips)
         record.flips[flips[0], 1].update({2: 50, 3: 50})
-    record.statuses = {
-        name: Status(online=False, policy=1, streams={STREAM: played.stream_status(1)})
-        for name in record.statuses
-    }
+    for applied in record.applied.values():
+        applied.remove(2)
 
 
 def one_behind(plan: Plan, record: Record) -> None:
-    behind = Status(online=False, policy=1, streams={STREAM: played.stream_status(1)})
-    record.statuses[_first(plan)] = behind
+    record.applied[_first(plan)].remove(2)
 
 
 def one_never_heard_of(plan: Plan, record: Record) -> None:
-    del record.statuses[_first(plan)]
+    del record.applied[_first(plan)]
 
 
 def raw(plan: Plan, record: Record) -> None:
@@ -108,7 +104,7 @@ def foreign(plan: Plan, record: Record) -> None:
         (silence, "nothing raw, nothing twice", "no sanitized state arrived"),
         (no_tighter, "a tighter setting applied by all", "no tighter setting"),
         (one_behind, "a tighter setting applied by all", "wearable-1 has 1"),
-        (one_never_heard_of, "a tighter setting applied by all", "wearable-1 has None"),
+        (one_never_heard_of, "a tighter setting applied by all", "wearable-1 has none"),
         (no_release, "released and charged", "0 releases"),
         (uncharged, "released and charged", "uncharged: [2]"),
         (overspent, "ledger within budget", "public 2.000 of 2"),
