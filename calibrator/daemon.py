@@ -21,9 +21,10 @@ from broker.messages import LedgerState, encode
 from broker.problem import Problem
 from broker.systemd import Systemd
 from broker.topics import SHARDS, Topics
-from calibrator.cohort import Arrived, Cohort
+from calibrator.cohort import Cohort
 from calibrator.config import Config
 from calibrator.push import Current
+from calibrator.receive import Arrived
 from calibrator.report import Report
 from calibrator.serve import Server
 from calibrator.store import open_store

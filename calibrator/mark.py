@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func, select
+from structlog.typing import FilteringBoundLogger
 
-from broker.problem import Problem
+from broker.messages import LedgerState, decode
+from broker.problem import Problem, Reason, Rejected
 from broker.process import write_private
+from broker.signature import PrivateKey
 from calibrator.store import ledger
 
 NOTHING = "0" * 64
@@ -117,3 +120,63 @@ def write_marks(path: Path, marks: Mapping[str, Mark]) -> None:
             os.close(folder)
     except OSError as error:
         raise Problem(f"mark_file: {path}: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A mark as it is published: `head` and `seal` are None where the ledger is behind one seen earlier."""
+
+    entries: int
+    head: str | None
+    seal: str | None
+
+
+class Marks:
+    """Holds each stream's ledger against every mark there is, and leaves new ones."""
+
+    def __init__(
+        self,
+        db: Connection,
+        *,
+        cohort: str,
+        key: PrivateKey,
+        path: Path | None,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self.stopped: dict[str, str] = {}
+        """Streams whose ledger does not reach a mark, and why: nothing of them is charged."""
+        self._cohort = cohort
+        self._key = key
+        self._path = path
+        self._log = log
+        for stream, mark in read_marks(path).items() if path is not None else ():
+            self._hold_against(db, stream, mark)
+
+    def check_broker(self, db: Connection, stream: str, payload: bytes) -> None:
+        """Hold the ledger against what we said of it on the broker; only our own seal counts."""
+        state = decode(LedgerState, payload)
+        if state.head is None or state.seal is None:
+            raise Rejected(Reason.BAD_SIGNATURE, "the ledger's head is not sealed")
+        mark = Mark(state.entries, state.head)
+        if not self._key.public.sealed(mark.text(self._cohort, stream), state.seal):
+            raise Rejected(Reason.BAD_SIGNATURE, "the seal is not ours")
+        self._hold_against(db, stream, mark)
+
+    def _hold_against(self, db: Connection, stream: str, mark: Mark) -> None:
+        why = contradiction(db, stream, mark)
+        if why is not None and stream not in self.stopped:
+            self.stopped[stream] = why
+            self._log.error("ledger_behind", stream=stream, why=why)
+
+    def write(self, db: Connection) -> None:
+        """Bring the file up to date with the ledger."""
+        if self._path is not None:
+            streams = db.execute(select(ledger.c.stream).distinct()).scalars().all()
+            write_marks(self._path, {stream: mark_of(db, stream) for stream in streams})
+
+    def sealed(self, db: Connection, stream: str) -> Sealed:
+        """Where the ledger stands, sealed. One that is behind does not overwrite the mark that tells so."""
+        mark = mark_of(db, stream)
+        if stream in self.stopped:
+            return Sealed(mark.entries, None, None)
+        return Sealed(mark.entries, mark.head, self._key.seal(mark.text(self._cohort, stream)))

@@ -39,11 +39,12 @@ from broker.topics import Topics
 from calibrator import release, store
 from calibrator.account import Account
 from calibrator.charge import price_public, public_debits, spending
-from calibrator.cohort import Arrived, Cohort
+from calibrator.cohort import Cohort
 from calibrator.config import Config, KeysSection
 from calibrator.daemon import Daemon
 from calibrator.kind import fingerprint
 from calibrator.mark import NOTHING, digest
+from calibrator.receive import Arrived
 from evaluation.benchmarks.rows import Row
 from pufferfish.binary import Box, Noise, optimal_noise
 

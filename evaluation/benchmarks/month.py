@@ -31,7 +31,8 @@ from broker.signature import PrivateKey
 from broker.theta import theta_of
 from broker.topics import Topics
 from calibrator import store
-from calibrator.cohort import Arrived, Cohort
+from calibrator.cohort import Cohort
+from calibrator.receive import Arrived
 from evaluation.benchmarks.rows import Row
 from pufferfish.binary import Box
 

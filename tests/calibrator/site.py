@@ -30,8 +30,9 @@ from broker.signature import PrivateKey
 from broker.theta import theta_of
 from broker.topics import Topics
 from calibrator import store
-from calibrator.cohort import Arrived, Cohort
+from calibrator.cohort import Cohort
 from calibrator.config import DevicesSection
+from calibrator.receive import Arrived
 from pufferfish.binary import Box
 
 OPS, CALIBRATOR, STRANGER = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32), PrivateKey(b"s" * 32)
@@ -137,6 +138,7 @@ def desk(
     mark_path: Path | None = None,
     devices: DevicesSection | None = None,
     key: PrivateKey = CALIBRATOR,
+    ops: Sequence[PrivateKey] = (OPS,),
 ) -> Iterator[Desk]:
     """Open the cohort's database as the daemon does."""
     clock = clock or Clock()
@@ -147,7 +149,7 @@ def desk(
             engine,
             cohort="test",
             key=key,
-            ops_keys=[OPS.public],
+            ops_keys=[one.public for one in ops],
             grace_s=grace_s,
             clock=clock,
             log=logger("debug", "json", log),

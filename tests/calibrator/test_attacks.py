@@ -22,7 +22,7 @@ from broker.process import BrokerProcess
 from broker.signature import PrivateKey
 from broker.theta import box_of, theta_of
 from broker.topics import parse
-from calibrator.cohort import Arrived
+from calibrator.receive import Arrived
 from pufferfish.binary import Box
 from tests.agent.peer import write_config as write_agent
 from tests.agent.running import process as agent_process

@@ -17,9 +17,9 @@ from broker.messages import DeviceWindow, Release, StreamPolicy, Window, decode,
 from broker.problem import Reason
 from broker.process import BrokerProcess
 from calibrator import store
-from calibrator.cohort import Arrived
 from calibrator.ingest import late_ticks
 from calibrator.noise import variance
+from calibrator.receive import Arrived
 from tests.calibrator.running import Client, process, write_config
 from tests.calibrator.site import (
     START,

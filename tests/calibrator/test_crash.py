@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import event, select
 
 from broker.messages import Audiences, Release, Window, decode
-from calibrator import cohort as cohort_module
+from calibrator import mark as mark_module
 from calibrator import release, store
 from calibrator.account import Account
 from calibrator.mark import contradiction, digest, read_marks
@@ -48,14 +48,14 @@ class Steps:
 def work(url: str, folder: Path, step: Steps) -> None:
     """Close what is due and publish it, as the daemon does; the world is a file that is only appended to."""
     clock = Clock(START + 21)
-    write_marks = cohort_module.write_marks
+    write_marks = mark_module.write_marks
 
     def marking(*args: Any) -> None:
         step()
         write_marks(*args)
         step()
 
-    cohort_module.write_marks = marking
+    mark_module.write_marks = marking
     with desk(url, clock=clock, mark_path=folder / "mark") as here:
         event.listen(here.engine, "before_cursor_execute", step)
         event.listen(here.engine, "commit", step)

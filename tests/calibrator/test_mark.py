@@ -10,8 +10,8 @@ import pytest
 from broker.messages import LedgerState, Release, decode, encode
 from broker.problem import Problem, Reason
 from broker.theta import theta_of
-from calibrator.cohort import Arrived
 from calibrator.mark import Mark, read_marks, write_marks
+from calibrator.receive import Arrived
 from pufferfish.binary import Box
 from tests.calibrator.site import NARROW, START, STRANGER, STREAM, TOPICS, Clock, Desk, desk, policy, sqlite
 

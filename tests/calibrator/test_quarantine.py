@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker.problem import Reason
-from calibrator.cohort import Arrived
 from calibrator.config import DevicesSection
+from calibrator.receive import Arrived
 from tests.calibrator.site import START, STREAM, Clock, desk, from_device, sqlite
 
 STRICT = DevicesSection(skew_s=5, messages_per_s=1, burst=5, strikes=3, quarantine_s=100)

@@ -1,0 +1,130 @@
+"""The windows of a cohort: which are due, closing them one by one, and what of them waits to be published.
+
+Each window is closed with its debit in a transaction of its own (calibrator/release.py). What devices released
+themselves is added up beside it (calibrator/collect.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, Engine
+from structlog.typing import FilteringBoundLogger
+
+from broker.messages import StreamPolicy
+from broker.topics import Topics
+from calibrator import collect, release
+from calibrator.bookkeeper import Bookkeeper
+from calibrator.clocks import Clocks
+from calibrator.follow import Followed
+from calibrator.mark import Marks
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look for due windows: under which policy, how many of each were over, and the last tick of any that was."""
+
+    policy: StreamPolicy
+    over: tuple[int, ...]
+    complete: int
+
+
+@dataclass(slots=True)
+class Windows:
+    """Closes windows; remembers what it has looked at, so that an idle turn asks the database nothing."""
+
+    topics: Topics
+    followed: Followed
+    bookkeeper: Bookkeeper
+    marks: Marks
+    clocks: Clocks
+    grace_s: float
+    log: FilteringBoundLogger
+    released: int = 0
+    refused: int = 0
+    added: int = 0
+    _looked: dict[str, _Look] = field(default_factory=dict)
+
+    def look_again(self, stream: str, first: int = 0) -> None:
+        """Something has come from this tick on: it may lie in a window that was empty at the last look."""
+        look = self._looked.get(stream)
+        if look is not None and first <= look.complete:
+            del self._looked[stream]
+
+    def close_due(self, engine: Engine) -> list[release.Closed]:
+        """Close every window whose grace has passed, each with its debit in a transaction of its own.
+
+        The mark is written after the debits are durable and before anything of them is offered for publishing.
+        """
+        closed = []
+        for name, stream in self.followed.streams.items():
+            through = self.clocks.tick(stream, -self.grace_s) - 1
+            look = _look(stream, through)
+            if name not in self.marks.stopped and self._looked.get(name) != look:
+                closed += self._close_stream(engine, name, stream, through)
+                self._looked[name] = look
+        if any(one.entry is not None for one in closed):
+            with engine.begin() as db:
+                self.marks.write(db)
+        return closed
+
+    def _close_stream(
+        self, engine: Engine, name: str, stream: StreamPolicy, through: int
+    ) -> list[release.Closed]:
+        with engine.begin() as db:
+            spans = release.due(db, name, stream, through=through)
+            sums = collect.add_due(db, name, stream, through=through, topics=self.topics)
+        for one in sums:
+            self.log.info("added_up", stream=name, window=one.window, first=one.first, devices=one.devices)
+        self.added += len(sums)
+        closed = []
+        for span in spans:
+            with engine.begin() as db:
+                account = self.bookkeeper.account(db, name, stream)
+                others = self.bookkeeper.holders(db, name, stream, account.theta)
+                ended = release.close(db, span, stream, account=account, topics=self.topics, others=others)
+            self._tell(ended)
+            closed.append(ended)
+        if spans:
+            with engine.begin() as db:
+                release.prune(db, name, stream)
+        return closed
+
+    def _tell(self, one: release.Closed) -> None:
+        where = {
+            "stream": one.span.stream,
+            "window": one.span.window,
+            "scope": one.span.scope,
+            "first": one.span.first,
+            "last": one.span.last,
+        }
+        if one.refused:
+            self.refused += 1
+            self.log.error("release_refused", **where, why=one.refused)
+        elif one.entry is not None:
+            self.released += 1
+            self.log.info("released", **where, entry=one.entry, loss=one.loss)
+
+
+def _look(stream: StreamPolicy, through: int) -> _Look:
+    ticks = [window.ticks for window in stream.windows.values()]
+    ticks += [window.ticks for window in stream.device_windows.values()]
+    over = tuple((through + 1) // length for length in ticks)
+    complete = max((n * length - 1 for n, length in zip(over, ticks, strict=True)), default=-1)
+    return _Look(stream, over, complete)
+
+
+def unsent(db: Connection) -> list[tuple[int, str, bytes]]:
+    """What waits to be published: a ledger entry or, below 0, the number of a sum that has none; topic; bytes."""
+    sums = [(-number, topic, payload) for number, topic, payload in collect.unsent(db)]
+    return release.unsent(db) + sums
+
+
+def mark_sent(db: Connection, sent: Iterable[tuple[int, str]]) -> None:
+    """Remember what the broker has acknowledged."""
+    for entry, topic in sent:
+        if entry < 0:
+            collect.mark_sent(db, -entry)
+        else:
+            release.mark_sent(db, entry, topic)
