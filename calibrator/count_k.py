@@ -9,13 +9,13 @@ from sqlalchemy import Connection
 
 from calibrator import learn
 from calibrator.charge import scale_for
-from calibrator.histogram import Histogram, Pieces
+from calibrator.histogram import Histogram, Pieces, nearest_distribution
 from calibrator.kind import AnyNoise
 from calibrator.learn_k import MORE, StatisticK
 from calibrator.noise import noisy, variance
+from calibrator.parts import Part, whole
 from calibrator.statistics import BANDS, COARSENESS, WIDTHS, bands_within, runs
 from calibrator.statistics_k import SumsK, sensitivity
-from pufferfish.half_width import half_width
 
 
 class CountK:
@@ -68,23 +68,16 @@ class CountK:
             for v in versions
         ]
         counts, total = self._noisy(exact, scale), sum(ticks)
-        # x̂ = Σ counts·B⁻¹, and of the variance of a count n·(diag(p) − p·pᵀ) + noise·I what comes through B⁻¹
-        estimate, sampling, drawn = (np.zeros(self._k) for _ in range(3))
-        for version, n, seen in zip(versions, ticks, counts, strict=True):
-            inverse = np.linalg.inv(np.array(noises[version]))
-            p = np.maximum(seen, 0) / max(1, np.maximum(seen, 0).sum())
-            estimate += seen @ inverse
-            sampling += n * np.maximum(p @ inverse**2 - (p @ inverse) ** 2, 0.0)
-            drawn += variance(scale) * (inverse**2).sum(axis=0)
+        found = whole(
+            [_part(noises[v], n, seen, scale) for v, n, seen in zip(versions, ticks, counts, strict=True)]
+        )
         return Histogram(
             devices=len({key[0] for key in sums}),
             ticks=total,
             counts=tuple(int(one) for one in counts.sum(axis=0)),
-            frequencies=tuple((estimate / total).tolist()),
-            standard_errors=tuple((np.sqrt(sampling + drawn) / total).tolist()),
-            half_widths=tuple(
-                half_width(float(a), float(b)) / total for a, b in zip(sampling, drawn, strict=True)
-            ),
+            frequencies=found.frequencies,
+            standard_errors=found.standard_errors,
+            half_widths=found.half_widths,
             scale=scale,
         )
 
@@ -92,3 +85,23 @@ class CountK:
     def _noisy(exact: list[np.ndarray], scale: float) -> np.ndarray:
         flat = np.array(exact, dtype=np.int64)
         return np.array(noisy(flat.ravel().tolist(), scale=scale), dtype=np.int64).reshape(flat.shape)
+
+
+def _part(noise: AnyNoise, ticks: int, counts: np.ndarray, scale: float) -> Part:
+    """The shares are f = p·B⁻¹, where the sanitized states have shares p = f·B.
+
+    Given the true states, one tick in state u adds Σ_z B[u][z]·B⁻¹[z][j]² − (1 if u = j else 0) to the variance of what
+    is counted for j.
+    """
+    emission = np.array(noise)
+    inverse = np.linalg.inv(emission)
+    shares = counts @ inverse / ticks
+    each = np.maximum(emission @ inverse**2 - np.eye(len(emission)), 0.0)
+    drawn = variance(scale) * (inverse**2).sum(axis=0) / ticks**2
+    return Part(
+        ticks,
+        shares.tolist(),
+        (np.array(nearest_distribution(shares)) @ each / ticks).tolist(),
+        (each.max(axis=0) / ticks).tolist(),
+        drawn.tolist(),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from sqlalchemy import Connection
@@ -13,9 +12,9 @@ from calibrator.histogram import Histogram, Pieces
 from calibrator.kind import AnyNoise
 from calibrator.learn_two import TWO, Statistic
 from calibrator.noise import noisy, variance
+from calibrator.parts import Part, whole
 from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums, bands_within, runs, sensitivity
 from pufferfish.binary import Noise
-from pufferfish.half_width import half_width
 
 
 class CountTwo:
@@ -72,25 +71,33 @@ class CountTwo:
             scale=scale,
         )
         total = sum(ticks.values())
-        # x̂ = Σ (ones − n·ρ0)/s, with variance Σ (n·p(1−p) + noise)/s²
-        estimate = sampling = drawn = 0.0
-        for version, count in zip(versions, ones, strict=True):
-            noise, n = noises[version], ticks[version]
-            if not isinstance(noise, Noise):
-                raise TypeError("the noise of a stream of two states is (ρ0, ρ1)")
-            s = 1 - noise.rho0 - noise.rho1
-            p = min(1.0, max(0.0, count / n))
-            estimate += (count - n * noise.rho0) / s
-            sampling += n * p * (1 - p) / s**2
-            drawn += variance(scale) / s**2
-        frequency, error = estimate / total, math.sqrt(sampling + drawn) / total
-        off = half_width(sampling, drawn) / total
+        found = whole(
+            [_part(noises[v], ticks[v], count, scale) for v, count in zip(versions, ones, strict=True)]
+        )
         return Histogram(
             devices=len({key[0] for key in sums}),
             ticks=total,
             counts=(total - sum(ones), sum(ones)),
-            frequencies=(1 - frequency, frequency),
-            standard_errors=(error, error),
-            half_widths=(off, off),
+            frequencies=found.frequencies,
+            standard_errors=found.standard_errors,
+            half_widths=found.half_widths,
             scale=scale,
         )
+
+
+def _part(noise: AnyNoise, ticks: int, ones: int, scale: float) -> Part:
+    """The share of ones is f = (p − ρ0)/s, where p of the sanitized states are ones.
+
+    Given the true states, a sanitized one has variance ρ0(1−ρ0) in state 0 and ρ0(1−ρ0) + s·(ρ1−ρ0) in state 1: on
+    average ρ0(1−ρ0) + (p−ρ0)·(ρ1−ρ0), where p cannot be outside of [ρ0, 1−ρ1].
+    """
+    if not isinstance(noise, Noise):
+        raise TypeError("the noise of a stream of two states is (ρ0, ρ1)")
+    rho0, rho1 = noise.rho0, noise.rho1
+    s = 1 - rho0 - rho1
+    possible = min(1 - rho1, max(rho0, ones / ticks))
+    share = (ones / ticks - rho0) / s
+    sampling = (rho0 * (1 - rho0) + (possible - rho0) * (rho1 - rho0)) / (ticks * s**2)
+    most = max(rho0 * (1 - rho0), rho1 * (1 - rho1)) / (ticks * s**2)
+    drawn = variance(scale) / (ticks * s) ** 2
+    return Part(ticks, (1 - share, share), (sampling,) * 2, (most,) * 2, (drawn,) * 2)

@@ -25,8 +25,8 @@ as a site runs it. The policy, pushed with `hushmq push`: ε = {operator:g} for 
 windows of {window:,} beats for the cohort and for each device; misfit is covered; Θ starts as {start};
 its floor is {floor}. {ticks:,} beats of each; a recording that is over begins
 again. One run; the noise is real, so the next one differs."""
-ERRORS = """Where a setting changes, a window holds some ticks under the noisier one; debiased, they weigh far more than
-the others in the mean square, and the stated errors say so. Θ's start and ε were chosen so that windows come out.
+ERRORS = """Where a setting changes, a window holds ticks under both; the noisier ones count as little as makes the
+worst error least (calibrator.md, Windows). Θ's start and ε were chosen so that windows come out.
 Runs differ: of four before this one, two with this policy and two with q ≥ 0.02 and ε of 8 and 4, all stopped after 4
 to 16 windows, when a look widened Θ beyond its start and what had been released was over ε."""
 STOPPED = """**Releases stopped**, and that is what was promised. Until then Θ was what ops had assumed. A look at the

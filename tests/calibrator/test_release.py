@@ -379,8 +379,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
         rng = random.Random(5)
         setting = here.cohort.settings()[STREAM].message
         noise = flips_of(setting.noise)
-        p = 0.3 * (1 - noise.rho1) + 0.7 * noise.rho0
-        sent = [[int(rng.random() < p) for _ in range(ticks)] for _ in range(devices)]
+        chances = [1 - noise.rho1] * 6 + [noise.rho0] * 14
+        sent = [[int(rng.random() < p) for p in chances] for _ in range(devices)]
         here.cohort.take([from_device(f"d{n}", START, one) for n, one in enumerate(sent)])
         here.cohort.close_due()
         for _, _, payload in here.cohort.unsent():
