@@ -11,10 +11,11 @@ from calibrator import learn
 from calibrator.charge import scale_for
 from calibrator.histogram import Histogram, Pieces, nearest_distribution
 from calibrator.kind import AnyNoise
-from calibrator.learn_k import MORE, StatisticK
+from calibrator.learn_k import MORE
 from calibrator.noise import noisy, variance
 from calibrator.parts import Part, whole
-from calibrator.statistics import BANDS, COARSENESS, WIDTHS, bands_within, runs
+from calibrator.pending import Counted
+from calibrator.statistics import runs
 from calibrator.statistics_k import SumsK, sensitivity
 
 
@@ -34,22 +35,15 @@ class CountK:
         return sorted({device for device, _ in self._sums})
 
     def learn(self, db: Connection, stream: str, *, ticks: int, tilt: int) -> None:
-        """Add the charged noise, a band's as much wider as the band is, and hand the statistics to learning."""
-        scale = scale_for(sensitivity(ticks), tilt)
-        members, k = list(self._sums.items()), self._k
-        counts = self._noisy([one.counts for _, one in members], scale)
-        pairs = np.zeros((len(members), len(BANDS), k, k), dtype=np.int64)
-        for band in range(bands_within(ticks)):
-            wide = scale * WIDTHS[band] * COARSENESS[band]
-            pairs[:, band] = self._noisy([one.pairs[band] for _, one in members], wide)
+        """Hand the sums to learning, which draws their noise when it next looks."""
         learn.note(
             db,
             stream,
             [
-                StatisticK(device, version, one.ticks, counts[index], np.array(one.starts), pairs[index])
-                for index, ((device, version), one) in enumerate(members)
+                Counted(device, version, one.ticks, one.starts, one.groups)
+                for (device, version), one in self._sums.items()
             ],
-            variance=variance(scale),
+            scale=scale_for(sensitivity(ticks), tilt),
             learner=MORE,
         )
 

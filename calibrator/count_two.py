@@ -10,10 +10,11 @@ from calibrator import learn
 from calibrator.charge import scale_for
 from calibrator.histogram import Histogram, Pieces
 from calibrator.kind import AnyNoise
-from calibrator.learn_two import TWO, Statistic
+from calibrator.learn_two import TWO
 from calibrator.noise import noisy, variance
 from calibrator.parts import Part, whole
-from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums, bands_within, runs, sensitivity
+from calibrator.pending import Counted
+from calibrator.statistics import Sums, runs, sensitivity
 from pufferfish.binary import Noise
 
 
@@ -32,26 +33,15 @@ class CountTwo:
         return sorted({device for device, _ in self._sums})
 
     def learn(self, db: Connection, stream: str, *, ticks: int, tilt: int) -> None:
-        """Add the charged noise, a band's as much wider as the band is, and hand the statistics to learning."""
-        scale = scale_for(sensitivity(ticks), tilt)
-        members = list(self._sums.items())
-        ones = noisy([one.ones for _, one in members], scale=scale)
-        changes = [
-            noisy([one.changes[band] for _, one in members], scale=scale * WIDTHS[band] * COARSENESS[band])
-            if band < bands_within(ticks)
-            else [0] * len(members)
-            for band in range(len(BANDS))
-        ]
+        """Hand the sums to learning, which draws their noise when it next looks."""
         learn.note(
             db,
             stream,
             [
-                Statistic(
-                    device, version, one.ticks, ones[index], one.starts, [each[index] for each in changes]
-                )
-                for index, ((device, version), one) in enumerate(members)
+                Counted(device, version, one.ticks, one.starts, one.groups)
+                for (device, version), one in self._sums.items()
             ],
-            variance=variance(scale),
+            scale=scale_for(sensitivity(ticks), tilt),
             learner=TWO,
         )
 

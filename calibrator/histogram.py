@@ -28,14 +28,14 @@ class Histogram:
 
 
 class Count(Protocol):
-    """The states of one window, counted exactly. Secret: what `learn` and `histogram` give out carries noise."""
+    """The states of one window, counted exactly. Secret: what `histogram` gives out carries noise."""
 
     @property
     def devices(self) -> Sequence[str]:
         """Who has states in the window."""
 
     def learn(self, db: Connection, stream: str, *, ticks: int, tilt: int) -> None:
-        """Draw the statistics of a window of so many ticks for `tilt` nano-nats, and hand them to learning."""
+        """Hand the sums of a window of so many ticks to learning, which `tilt` nano-nats were paid for."""
 
     def histogram(self, noises: Mapping[int, AnyNoise], *, tilt: int, device: str | None = None) -> Histogram:
         """Draw the histogram of all devices or of one, for `tilt` nano-nats."""

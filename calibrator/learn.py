@@ -9,13 +9,15 @@ with half the look's probability, so both hold together, and the device's Θ is 
 the cohort's, under whose settings it began. Only one whose own region does not meet the cohort's has its own alone.
 
 Statistics are summed by block, the windows from one look to the next. A look weighs the last two blocks, three
-quarters of all evidence; what is older is forgotten, and the tables do not grow with time.
+quarters of all evidence; what is older is forgotten, and the tables do not grow with time. Within a block exact sums
+wait (calibrator/pending.py), and noise is drawn only when there is something to look at: at a look, and at the checks
+1, 2, 4, … windows after one, if anything is believed that a check could contradict.
 
 A look whose centre lies outside what was believed contradicts it, and so does a check between looks that finds the
 centre of the cohort, beyond doubt, elsewhere. Then the data has changed: what was believed is dropped, Θ is the
 policy's start again, and the latest block is the first evidence of the new sequence.
 
-What is learned is a function of statistics that were charged to the public account, and of nothing else.
+What is learned, and when, is a function of statistics that were charged to the public account, and of nothing else.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
 from broker.messages import StreamPolicy
 from broker.theta import BinaryTheta, IntervalTheta
+from calibrator import pending
 from calibrator.learn_k import MORE, More
 from calibrator.learn_two import TWO, Two
 from calibrator.misfit import Misfit
+from calibrator.pending import Counted, Drawn
 from calibrator.region import CONFIDENCE
 from calibrator.store import learning
 from pufferfish.binary import Box
@@ -49,8 +53,6 @@ Covering = Literal["cover", "report"]
 
 R = TypeVar("R", Box, Class)
 """A region of chains: a box for two states, a class of intervals for more."""
-S = TypeVar("S")
-S_contra = TypeVar("S_contra", contravariant=True)
 R_co = TypeVar("R_co", Box, Class, covariant=True)
 
 
@@ -64,15 +66,13 @@ class Found(Protocol[R_co]):
     def misfit(self) -> Misfit: ...
 
 
-class Learner(Protocol[S_contra, R]):
+class Learner(Protocol[R]):
     """How statistics and beliefs of one kind of stream are kept, and fitted."""
 
     statistic: Table
     belief: Table
 
-    def add(
-        self, db: Connection, stream: str, block: int, statistics: Iterable[S_contra], variance: float
-    ) -> None: ...
+    def add(self, db: Connection, stream: str, block: int, drawn: Iterable[Drawn]) -> None: ...
     def found(self, db: Connection, stream: str, *, since: int) -> Found[R] | None: ...
     def read(self, row: Row[tuple[object, ...]]) -> R: ...
     def written(self, believed: R) -> dict[str, object]: ...
@@ -173,26 +173,36 @@ def progress(db: Connection, stream: str) -> Progress:
     return Progress() if row is None else Progress(row.windows, row.shift, row.contradictions)
 
 
-def misfit_of(db: Connection, stream: str, learner: Learner[S, R]) -> Misfit | None:
+def misfit_of(db: Connection, stream: str, learner: Learner[R]) -> Misfit | None:
     """The misfit in the evidence kept, for the report; None before there is enough."""
     found = learner.found(db, stream, since=0)
     return None if found is None else found.misfit()
 
 
 def note(
-    db: Connection, stream: str, statistics: Iterable[S], *, variance: float, learner: Learner[S, R]
+    db: Connection, stream: str, window: Iterable[Counted], *, scale: float, learner: Learner[R]
 ) -> None:
-    """Take in one window's charged statistics, and look again when it is time. Within the caller's transaction."""
+    """Take in one window's exact sums; draw their noise and look again when it is time.
+
+    Within the transaction that charges the window the tilt which this scale is for.
+    """
     before = progress(db, stream)
     now = Progress(before.windows + 1, before.shift, before.contradictions)
-    block = block_of(now.windows)
-    learner.add(db, stream, block, statistics, variance)
-    since_look = now.windows - last_look(now.windows - 1)
-    if now.windows == last_look(now.windows):
-        now = _look(db, stream, block, now, learner)
-    elif since_look & (since_look - 1) == 0 and _contradicted(db, stream, block, learner):
-        now = _restart(db, stream, block, now, learner, windows=since_look)
+    block, since_look = block_of(now.windows), now.windows - last_look(now.windows - 1)
+    pending.hold(db, stream, window, scale=scale)
+    looks = now.windows == last_look(now.windows)
+    if looks or (is_check(since_look) and COHORT in _beliefs(db, stream, learner)):
+        learner.add(db, stream, block, pending.draw(db, stream))
+        if looks:
+            now = _look(db, stream, block, now, learner)
+        elif _contradicted(db, stream, block, learner):
+            now = _restart(db, stream, block, now, learner, windows=since_look)
     _keep(db, stream, now)
+
+
+def is_check(since_look: int) -> bool:
+    """Whether what is believed is checked so many windows after a look: after 1, 2, 4, …"""
+    return since_look & (since_look - 1) == 0
 
 
 def block_of(windows: int) -> int:
@@ -205,7 +215,7 @@ def last_look(windows: int) -> int:
     return 0 if windows < FIRST_LOOK else FIRST_LOOK << ((windows // FIRST_LOOK).bit_length() - 1)
 
 
-def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learner[S, R]) -> Progress:
+def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learner[R]) -> Progress:
     """Intersect what is believed with the regions of this look."""
     found = learner.found(db, stream, since=block - KEPT_BLOCKS + 1)
     if found is None:
@@ -236,7 +246,7 @@ def _within(own: R, other: R) -> R:
         return own
 
 
-def _contradicted(db: Connection, stream: str, block: int, learner: Learner[S, R]) -> bool:
+def _contradicted(db: Connection, stream: str, block: int, learner: Learner[R]) -> bool:
     """Whether the evidence since the last look puts the cohort's centre, beyond doubt, outside what is believed."""
     old = _beliefs(db, stream, learner).get(COHORT)
     found = None if old is None else learner.found(db, stream, since=block)
@@ -250,7 +260,7 @@ def _contradicted(db: Connection, stream: str, block: int, learner: Learner[S, R
 
 
 def _restart(
-    db: Connection, stream: str, block: int, now: Progress, learner: Learner[S, R], *, windows: int
+    db: Connection, stream: str, block: int, now: Progress, learner: Learner[R], *, windows: int
 ) -> Progress:
     """Drop what was believed and all evidence but the latest block, which becomes the first of a new sequence."""
     belief, statistic = learner.belief, learner.statistic
@@ -260,12 +270,12 @@ def _restart(
     return Progress(windows, 0.0, now.contradictions + 1)
 
 
-def _beliefs(db: Connection, stream: str, learner: Learner[S, R]) -> dict[str, R]:
+def _beliefs(db: Connection, stream: str, learner: Learner[R]) -> dict[str, R]:
     rows = db.execute(select(learner.belief).where(learner.belief.c.stream == stream))
     return {row.device: learner.read(row) for row in rows}
 
 
-def _believe(db: Connection, stream: str, fresh: Mapping[str, R], learner: Learner[S, R]) -> None:
+def _believe(db: Connection, stream: str, fresh: Mapping[str, R], learner: Learner[R]) -> None:
     for device in fresh:
         db.execute(
             delete(learner.belief).where(learner.belief.c.stream == stream, learner.belief.c.device == device)

@@ -14,21 +14,10 @@ from calibrator import misfit_k, region_k
 from calibrator.estimate_k import EvidenceK, FitK, fit
 from calibrator.kind import read
 from calibrator.misfit import Misfit
-from calibrator.statistics_k import Integers
+from calibrator.pending import Drawn
+from calibrator.statistics import BANDS
 from calibrator.store import belief_k, setting, statistic_k
 from pufferfish.intervals import Class
-
-
-@dataclass(frozen=True, slots=True)
-class StatisticK:
-    """What one device's window under one noise version gave, with its charged noise."""
-
-    device: str
-    noise: int
-    ticks: int
-    counts: Integers
-    starts: Integers
-    pairs: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +48,15 @@ class More:
 
     statistic, belief = statistic_k, belief_k
 
-    def add(
-        self, db: Connection, stream: str, block: int, statistics: Iterable[StatisticK], variance: float
-    ) -> None:
-        """Add a window's statistics to what the block holds of the same device and noise version."""
+    def add(self, db: Connection, stream: str, block: int, drawn: Iterable[Drawn]) -> None:
+        """Add what was drawn to what the block holds of the same device and noise version."""
         here = and_(statistic_k.c.stream == stream, statistic_k.c.block == block)
         held = {(row.device, row.noise): row for row in db.execute(select(statistic_k).where(here))}
         new, grown = [], []
-        for one in statistics:
+        for one in drawn:
             old = held.get((one.device, one.noise))
-            starts, counts, pairs = one.starts, one.counts, one.pairs
+            starts, counts = np.array(one.starts), np.array(one.groups[0])
+            pairs = np.array(one.groups[1:]).reshape(len(BANDS), len(counts), len(counts))
             if old is not None:
                 grown.append({"of_device": one.device, "of_noise": one.noise})
                 starts, counts, pairs = (
@@ -85,7 +73,7 @@ class More:
                     "starts": json.dumps(starts.tolist()),
                     "counts": json.dumps(counts.tolist()),
                     "pairs": json.dumps(pairs.tolist()),
-                    "variance": variance + (old.variance if old else 0.0),
+                    "variance": one.variance + (old.variance if old else 0.0),
                 }
             )
         if grown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,30 +11,10 @@ from sqlalchemy import Connection, Row, and_, bindparam, insert, select, update
 from calibrator import misfit, region
 from calibrator.estimate import Evidence, Fit, fit
 from calibrator.kind import read
+from calibrator.pending import Drawn
 from calibrator.statistics import BANDS
 from calibrator.store import belief, setting, statistic
 from pufferfish.binary import Box, Noise
-
-
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """What one device's window under one noise version gave, with its charged noise."""
-
-    device: str
-    noise: int
-    ticks: int
-    ones: int
-    starts: Sequence[int]
-    changes: Sequence[int]
-
-    @property
-    def row(self) -> dict[str, int]:
-        bands = {
-            f"{name}_{band}": values[band]
-            for name, values in (("starts", self.starts), ("changes", self.changes))
-            for band in range(len(BANDS))
-        }
-        return {"ticks": self.ticks, "ones": self.ones, **bands}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +45,16 @@ class Two:
 
     statistic, belief = statistic, belief
 
-    def add(
-        self, db: Connection, stream: str, block: int, statistics: Iterable[Statistic], variance: float
-    ) -> None:
-        """Add a window's statistics to what the block holds of the same device and noise version."""
+    def add(self, db: Connection, stream: str, block: int, drawn: Iterable[Drawn]) -> None:
+        """Add what was drawn to what the block holds of the same device and noise version."""
         mine = and_(statistic.c.stream == stream, statistic.c.block == block)
         known = {
             (row.device, row.noise)
             for row in db.execute(select(statistic.c.device, statistic.c.noise).where(mine))
         }
         fresh, more = [], []
-        for one in statistics:
-            row = {**one.row, "variance": variance}
+        for one in drawn:
+            row = _columns(one)
             if (one.device, one.noise) in known:
                 more.append(
                     {"of_device": one.device, "of_noise": one.noise} | {f"add_{k}": v for k, v in row.items()}
@@ -125,6 +103,16 @@ class Two:
 
 TWO = Two()
 SUMMED = tuple(column.name for column in statistic.c if not column.primary_key)
+
+
+def _columns(one: Drawn) -> dict[str, float]:
+    (ones,), *changes = one.groups
+    bands = {
+        f"{name}_{band}": values[band]
+        for name, values in (("starts", one.starts), ("changes", [count for (count,) in changes]))
+        for band in range(len(BANDS))
+    }
+    return {"ticks": one.ticks, "ones": ones, **bands, "variance": one.variance}
 
 
 def _evidence(db: Connection, stream: str, *, since: int) -> Evidence:

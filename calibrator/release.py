@@ -1,7 +1,8 @@
 """Close a window: charge it, and in the same transaction write the noisy results that may be published.
 
 Everything that leaves the calibrator about a window, its histogram as well as the statistics that Θ is learned
-from, is drawn here and paid for here. What follows (debiasing, Θ, noise settings) is post-processing of it.
+from, is paid for here. The histogram is drawn here; the statistics wait until learning looks again, at this window or a
+later one (calibrator/pending.py). What follows (debiasing, Θ, noise settings) is post-processing of what was drawn.
 """
 
 from __future__ import annotations

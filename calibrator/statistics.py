@@ -22,6 +22,8 @@ BANDS = ((1, 1), (2, 4), (5, 13), (14, 40))
 WIDTHS = tuple(last - first + 1 for first, last in BANDS)
 COARSENESS = (1, 1, 2, 2)
 """c of each band."""
+MULTIPLES = (1, *(width * coarse for width, coarse in zip(WIDTHS, COARSENESS, strict=True)))
+"""The scale of the noise on the states' counts and on each band's, in units of the first."""
 
 
 def bands_within(ticks: int) -> int:
@@ -45,6 +47,11 @@ class Sums:
     ones: int = 0
     starts: list[int] = field(default_factory=lambda: [0] * len(BANDS))
     changes: list[int] = field(default_factory=lambda: [0] * len(BANDS))
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """What noise is drawn for, a group for each of MULTIPLES."""
+        return [[self.ones], *([one] for one in self.changes)]
 
     def add(self, states: bytes) -> None:
         """Count one run of consecutive ticks, one byte per state."""

@@ -45,6 +45,11 @@ class SumsK:
         self.counts = np.zeros(self.k, dtype=np.int64)
         self.pairs = np.zeros((len(BANDS), self.k, self.k), dtype=np.int64)
 
+    @property
+    def groups(self) -> list[list[int]]:
+        """What noise is drawn for, a group for each of MULTIPLES."""
+        return [self.counts.tolist(), *(band.ravel().tolist() for band in self.pairs)]
+
     def add(self, states: bytes) -> None:
         """Count one run of consecutive ticks, one byte per state."""
         run = np.frombuffer(states, dtype=np.uint8).astype(np.int64)

@@ -161,8 +161,22 @@ statistic = Table(
     ),
     Column("variance", Float(53), nullable=False),
 )
-"""What may be learned from, summed over the windows of a block (calibrator/learn.py): `ones` and `changes` carry
+"""What may be learned from, summed over the draws of a block (calibrator/learn.py): `ones` and `changes` carry
 charged noise of the stated `variance`; `ticks` and `starts` are no secret."""
+
+pending = Table(
+    "pending",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("device", String(64), primary_key=True),
+    Column("noise", BigInteger, primary_key=True),
+    Column("ticks", BigInteger, nullable=False),
+    Column("starts", Text, nullable=False),
+    Column("groups", Text, nullable=False),
+    Column("scale", Float(53), nullable=False),
+)
+"""Exact sums of windows that are charged and wait for their noise, of this `scale` (calibrator/pending.py). Lists are
+JSON. As secret as the states in `batch`, of which they are sums."""
 
 learning = Table(
     "learning",

@@ -1,8 +1,10 @@
 """Killed with -9 at every step of charge and release: no release without a debit, no debit lost, no result drawn twice.
 
-A step is every statement sent to the database, the moment before and after every commit, before and after the
-mark is written, and before and after every publication. The child counts its steps and kills itself at the one it
-was told; then another child starts on what is left, as the service manager would start it, and ends its work.
+The window that is closed is the last before a look, so the steps are also those of drawing the statistics that have
+waited since the first window, and of looking at them. A step is every statement sent to the database, the moment before
+and after every commit, before and after the mark is written, and before and after every publication. The child counts
+its steps and kills itself at the one it was told; then another child starts on what is left, as the service manager
+would start it, and ends its work.
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ from broker.messages import Audiences, Release, Window, decode
 from calibrator import mark as mark_module
 from calibrator import release, store
 from calibrator.account import Account
+from calibrator.learn import FIRST_LOOK
 from calibrator.mark import contradiction, digest, read_marks
 from pufferfish.binary import Box
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import START, STREAM, TOPICS, WIDE, Clock, desk, policy, stream_policy
 
 EACH = {"short": Window(ticks=20, scopes=("device",))}
-"""Two devices, two results of one debit."""
+"""As many results of one debit as there are devices."""
+DEVICES, BEFORE = 3, FIRST_LOOK - 1
+"""Devices, and windows that are closed and published before."""
 SOON = 60.0
 """Every child ends long before; whoever hangs is killed, and the test fails."""
 
@@ -47,7 +52,7 @@ class Steps:
 
 def work(url: str, folder: Path, step: Steps) -> None:
     """Close what is due and publish it, as the daemon does; the world is a file that is only appended to."""
-    clock = Clock(START + 21)
+    clock = Clock(START + 20 * FIRST_LOOK + 1)
     write_marks = mark_module.write_marks
 
     def marking(*args: Any) -> None:
@@ -105,6 +110,18 @@ def books(url: str) -> tuple[list[Any], dict[tuple[int, str], bytes]]:
 _folder_of: dict[str, Path] = {}
 
 
+def learned(url: str) -> tuple[dict[str, int], dict[str, list[Any]]]:
+    """How many ticks wait for their noise, by device; and everything that was drawn and concluded from draws."""
+    engine = store.open_to_read(url)
+    try:
+        with engine.connect() as db:
+            waiting = {row.device: row.ticks for row in db.execute(select(store.pending))}
+            tables = (store.statistic, store.belief, store.learning)
+            return waiting, {one.name: sorted(map(tuple, db.execute(select(one)))) for one in tables}
+    finally:
+        engine.dispose()
+
+
 def check(folder: Path, entries: list[Any], results: dict[tuple[int, str], bytes]) -> None:
     """What must hold at any moment."""
     for payload in published(folder):
@@ -123,12 +140,21 @@ def check(folder: Path, entries: list[Any], results: dict[tuple[int, str], bytes
 def test_killed_at_every_step(databases: Databases, tmp_path: Path) -> None:
     """At any step: what the world has seen is charged and stored; after the restart everything is published once.
 
-    Stops when a child got through all its steps alive; there must have been more than 20.
+    A window's sums wait from its debit on, or they are drawn with it, all or none: never both, and never again. Stops
+    when a child got through all its steps alive; there must have been more than 30.
     """
     prepared = databases.fresh()
     with desk(prepared) as here:
         here.adopt(policy(windows=EACH))
-        here.window(devices=2)
+        for number in range(BEFORE):
+            here.window(number, devices=DEVICES)
+            here.cohort.close_due()
+        here.cohort.mark_sent([(entry, topic) for entry, topic, _ in here.cohort.unsent()])
+        here.window(BEFORE, devices=DEVICES)
+    waited = {f"d{n}": 20 * BEFORE for n in range(DEVICES)}
+    before = learned(prepared)[1]
+    assert learned(prepared)[0] == waited
+    assert before["statistic"] == []
     at = 0
     while True:
         at += 1
@@ -139,16 +165,28 @@ def test_killed_at_every_step(databases: Databases, tmp_path: Path) -> None:
         assert ended in {0, signal.SIGKILL}, f"step {at} ended with {ended}"
         entries, results = books(url)
         check(folder, entries, results)
+        waiting, drawn = learned(url)
+        assert (waiting, drawn) == (waited, before) if len(entries) == BEFORE else waiting == {}
         assert in_child(lambda url=url, folder=folder: work(url, folder, Steps(None))) == 0
         entries_after, results_after = books(url)
         check(folder, entries_after, results_after)
         assert entries_after[: len(entries)] == entries, "a debit was lost"
         assert {key: results_after[key] for key in results} == results, "a result was drawn again"
-        assert [(row.scope, row.first) for row in entries_after] == [("device", START)]
-        assert set(published(folder)) == set(results_after.values())
+        waiting_after, drawn_after = learned(url)
+        assert waiting_after == {}, "what was drawn waits to be drawn again"
+        assert waiting or drawn_after == drawn, "statistics were drawn again"
+        assert len(drawn_after["statistic"]) == DEVICES
+        assert len(drawn_after["belief"]) == 1 + DEVICES
+        assert [(row.scope, row.first) for row in entries_after] == [
+            ("device", START + 20 * number) for number in range(FIRST_LOOK)
+        ]
+        newest = entries_after[-1].id
+        assert set(published(folder)) == {
+            payload for (entry, _), payload in results_after.items() if entry == newest
+        }
         if ended == 0:
             break
-    assert at > 20
+    assert at > 30
 
 
 def prepare_for_one_more(url: str) -> None:

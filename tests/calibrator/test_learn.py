@@ -21,9 +21,8 @@ from calibrator.learn import (
     note,
     progress,
 )
-from calibrator.learn_two import TWO, Statistic
-from calibrator.noise import variance
-from calibrator.statistics import COARSENESS, WIDTHS
+from calibrator.learn_two import TWO
+from calibrator.pending import Counted
 from evaluation.sanitized import counted, sanitized
 from pufferfish.binary import Box, Noise
 
@@ -56,32 +55,18 @@ class Devices:
         self.count = count
         self.chain = chain
 
-    def window(self, version: int = 1) -> list[Statistic]:
+    def window(self, version: int = 1) -> list[Counted]:
         q, r = (np.full(self.count, one) for one in self.chain)
         packed = sanitized(q, r, NOISES[version], ticks=TICKS, rng=self.rng)
-
-        def drawn(width: int) -> int:
-            return round(self.rng.laplace(0, SCALE * width))
-
         return [
-            Statistic(
-                f"d{number}",
-                version,
-                sums.ticks,
-                sums.ones + drawn(1),
-                sums.starts,
-                [
-                    change + drawn(width * coarse)
-                    for change, width, coarse in zip(sums.changes, WIDTHS, COARSENESS, strict=True)
-                ],
-            )
+            Counted(f"d{number}", version, sums.ticks, sums.starts, sums.groups)
             for number, sums in enumerate(counted(packed, ticks=TICKS))
         ]
 
 
 def take(db: Connection, devices: Devices, windows: int, version: int = 1) -> None:
     for _ in range(windows):
-        note(db, STREAM, devices.window(version), variance=variance(SCALE), learner=TWO)
+        note(db, STREAM, devices.window(version), scale=SCALE, learner=TWO)
 
 
 def theta(db: Connection, start: Box = START) -> Box:
@@ -135,7 +120,7 @@ def test_no_device_has_a_wider_theta_than_the_cohort(db: Connection, seed: int) 
     take(db, devices, FIRST_LOOK)
     for windows in (0, FIRST_LOOK, 2 * FIRST_LOOK):
         for _ in range(windows):
-            note(db, STREAM, devices.window()[:-1], variance=variance(SCALE), learner=TWO)
+            note(db, STREAM, devices.window()[:-1], scale=SCALE, learner=TWO)
         own = learned_devices(db, STREAM, start=START, floor=FLOOR)
         assert len(own) == 10
         assert all(theta(db).contains(box) for box in own.values())
@@ -168,6 +153,9 @@ def test_drift_widens_at_once(db: Connection) -> None:
         windows += 1
         assert windows <= FIRST_LOOK
     assert theta(db).contains(START)
+    kept = db.execute(select(store.statistic.c.ticks).where(store.statistic.c.device == "d0")).scalars().all()
+    assert kept == [windows * TICKS]
+    assert db.execute(select(func.count()).select_from(store.pending)).scalar_one() == 0
     take(db, changed, FIRST_LOOK)
     assert theta(db).contains(Box.point(0.08, 0.1))
     assert progress(db, STREAM).contradictions == 1
@@ -181,7 +169,7 @@ def test_a_device_that_differs_is_believed(db: Connection) -> None:
     odd = Devices(8, count=1, chain=(0.6, 0.55))
     for _ in range(FIRST_LOOK):
         rest = [replace(one, device=f"d{number + 1}") for number, one in enumerate(devices.window()[1:])]
-        note(db, STREAM, [*odd.window(), *rest], variance=variance(SCALE), learner=TWO)
+        note(db, STREAM, [*odd.window(), *rest], scale=SCALE, learner=TWO)
     after = learned_devices(db, STREAM, start=START, floor=FLOOR)["d0"]
     assert not before.contains(after)
 
@@ -191,9 +179,11 @@ def test_memory_is_flat(db: Connection) -> None:
     devices = Devices(9, count=4)
     window = devices.window()
     for number in range(FIRST_LOOK * 2**5):
-        note(db, STREAM, window, variance=variance(SCALE), learner=TWO)
+        note(db, STREAM, window, scale=SCALE, learner=TWO)
         rows = db.execute(select(func.count()).select_from(store.statistic)).scalar_one()
         assert rows <= 2 * 4, number
+        waiting = db.execute(select(func.count()).select_from(store.pending)).scalar_one()
+        assert waiting in {0, 4}, number
     assert db.execute(select(func.count()).select_from(store.belief)).scalar_one() == 1 + 4
     assert progress(db, STREAM).windows == FIRST_LOOK * 2**5
 

@@ -12,11 +12,10 @@ from sqlalchemy import Connection, func, insert, select
 from calibrator import store
 from calibrator.kind import written
 from calibrator.learn import FIRST_LOOK, learned, learned_devices, misfit_of, note, progress
-from calibrator.learn_k import MORE, StatisticK
+from calibrator.learn_k import MORE
 from calibrator.moments_k import described, transitions
-from calibrator.noise import variance
+from calibrator.pending import Counted
 from calibrator.region_k import point
-from calibrator.statistics import COARSENESS, WIDTHS
 from calibrator.statistics_k import SumsK
 from evaluation.estimation_k import THREE, sanitized
 from pufferfish.emission import response
@@ -59,7 +58,7 @@ class Devices:
         self.rng = np.random.default_rng(seed)
         self.count, self.P = count, P
 
-    def window(self, version: int = 1) -> list[StatisticK]:
+    def window(self, version: int = 1) -> list[Counted]:
         states = sanitized(
             np.repeat(self.P[None], self.count, axis=0),
             np.array(EMISSIONS[version]),
@@ -70,23 +69,13 @@ class Devices:
         for number, row in enumerate(states):
             sums = SumsK(3)
             sums.add(row.tobytes())
-            wide = (SCALE * np.array(WIDTHS) * np.array(COARSENESS))[:, None, None]
-            found.append(
-                StatisticK(
-                    f"d{number}",
-                    version,
-                    sums.ticks,
-                    sums.counts + np.rint(self.rng.laplace(0, SCALE, 3)).astype(np.int64),
-                    np.array(sums.starts),
-                    sums.pairs + np.rint(self.rng.laplace(0, wide, sums.pairs.shape)).astype(np.int64),
-                )
-            )
+            found.append(Counted(f"d{number}", version, sums.ticks, sums.starts, sums.groups))
         return found
 
 
 def take(db: Connection, devices: Devices, windows: int, version: int = 1) -> None:
     for _ in range(windows):
-        note(db, STREAM, devices.window(version), variance=variance(SCALE), learner=MORE)
+        note(db, STREAM, devices.window(version), scale=SCALE, learner=MORE)
 
 
 def theta(db: Connection) -> Class:

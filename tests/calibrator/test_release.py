@@ -12,11 +12,13 @@ from sqlalchemy import func, select, update
 
 from broker.messages import Release, Window, decode
 from broker.noise import flips_of
-from calibrator import count_two, learn, release, store
+from calibrator import count_two, learn, pending, release, store
 from calibrator.account import Account
 from calibrator.charge import NANO, Debit, issued_noises, price_public, public_debits, scale_for, spending
 from calibrator.histogram import nearest_distribution
+from calibrator.learn import FIRST_LOOK
 from calibrator.noise import noisy
+from calibrator.statistics import MULTIPLES
 from pufferfish.binary import Box
 from pufferfish.method import METHODS, Method
 from tests.calibrator.site import (
@@ -51,11 +53,11 @@ def test_debit_and_noisy_result_are_one(tmp_path: Path, monkeypatch: pytest.Monk
             patch.setattr(release, "encode", fail)
             with pytest.raises(RuntimeError):
                 here.cohort.close_due()
-        assert [rows(here, name) for name in ("ledger", "release", "statistic", "closed")] == [0, 0, 0, 0]
+        assert [rows(here, name) for name in ("ledger", "release", "pending", "closed")] == [0, 0, 0, 0]
         (one,) = here.cohort.close_due()
         assert one.entry is not None
         assert [rows(here, name) for name in ("ledger", "release", "closed")] == [1, 1, 1]
-        assert rows(here, "statistic") == 3
+        assert [rows(here, name) for name in ("pending", "statistic")] == [3, 0]
 
 
 def test_nothing_is_offered_for_publishing_before_the_commit(tmp_path: Path) -> None:
@@ -212,20 +214,23 @@ def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytes
         return noisy(counts, scale=scale)
 
     monkeypatch.setattr(count_two, "noisy", watch)
+    monkeypatch.setattr(pending, "noisy", watch)
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        here.window(devices=3)
-        here.cohort.close_due()
-        ((_, _, payload),) = here.cohort.unsent()
-    message = decode(Release, payload)
-    (members, ones), *bands, (bins, scale) = drawn
-    assert (bins, scale) == (1, message.scale)
-    assert [count for count, _ in [(members, ones), *bands]] == [3, 3, 3, 3]
+        for number in range(FIRST_LOOK):
+            here.window(number, devices=3)
+            here.cohort.close_due()
+        messages = [decode(Release, payload) for _, _, payload in here.cohort.unsent()]
+    # one draw for each histogram; before that of the last window, one for the statistics of all windows together
+    histograms, statistics = [*drawn[: FIRST_LOOK - 1], drawn[-1]], drawn[FIRST_LOOK - 1 : -1]
+    assert histograms == [(1, message.scale) for message in messages]
+    assert len(messages) == FIRST_LOOK
+    assert [count for count, _ in statistics] == [3] * len(MULTIPLES)
+    ones, *bands = (scale for _, scale in statistics)
     # one state moves `ones` by 1 and each lag of a band by 2; 20 ticks hold the lags 1, 2–4 and 5–13
-    cost = (
-        1 / scale + 1 / ones + sum(2 * lags / each for lags, (_, each) in zip((1, 3, 9), bands, strict=True))
-    )
-    assert message.tilt / NANO >= cost > 0.999 * message.tilt / NANO
+    learning = 1 / ones + sum(2 * lags / each for lags, each in zip((1, 3, 9), bands[:3], strict=True))
+    for message in messages:
+        assert message.tilt / NANO >= 1 / message.scale + learning > 0.999 * message.tilt / NANO
 
 
 @pytest.mark.parametrize(

@@ -65,3 +65,17 @@ def test_a_password_in_the_url_is_not_shown() -> None:
     with pytest.raises(Problem) as problem:
         store.open_store("postgresql+psycopg://me:hidden-word@127.0.0.1:1/none")
     assert "hidden-word" not in str(problem.value)
+
+
+def test_a_database_from_before_gets_what_is_missing(tmp_path: Path) -> None:
+    """Opening an older database adds the tables that came since, and leaves the others as they are."""
+    engine = store.open_store(sqlite(tmp_path))
+    with engine.begin() as db:
+        db.execute(insert(store.policy).values(version=1, payload=b""))
+        store.pending.drop(db)
+    engine.dispose()
+    engine = store.open_store(sqlite(tmp_path))
+    with engine.begin() as db:
+        assert db.execute(select(store.pending)).all() == []
+        assert len(db.execute(select(store.policy)).all()) == 1
+    engine.dispose()
