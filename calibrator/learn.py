@@ -44,6 +44,8 @@ FIRST_LOOK = 4
 """Windows before the first look."""
 CHECK_CONFIDENCE = 0.999
 """Of a check between looks: a false alarm costs nothing but evidence."""
+MISFIT_ERROR = 0.01
+"""The probability that chains of first order are ever taken for a misfit, over all looks and bands of lags."""
 KEPT_BLOCKS = 2
 COHORT = ""
 """Stands for any device of the cohort."""
@@ -63,7 +65,7 @@ class Found(Protocol[R_co]):
     def centre(self, confidence: float) -> R_co: ...
     def middle(self) -> R_co: ...
     def devices(self, confidence: float) -> Mapping[str, R_co]: ...
-    def misfit(self) -> Misfit: ...
+    def misfit(self, error: float) -> Misfit: ...
 
 
 class Learner(Protocol[R]):
@@ -176,7 +178,7 @@ def progress(db: Connection, stream: str) -> Progress:
 def misfit_of(db: Connection, stream: str, learner: Learner[R]) -> Misfit | None:
     """The misfit in the evidence kept, for the report; None before there is enough."""
     found = learner.found(db, stream, since=0)
-    return None if found is None else found.misfit()
+    return None if found is None else found.misfit(_misfit_error(block_of(progress(db, stream).windows)))
 
 
 def note(
@@ -215,12 +217,21 @@ def last_look(windows: int) -> int:
     return 0 if windows < FIRST_LOOK else FIRST_LOOK << ((windows // FIRST_LOOK).bit_length() - 1)
 
 
+def share_of_look(block: int) -> float:
+    """What the look at the end of this block may have of an error that all looks share: ½, ¼, …, together 1."""
+    return 0.5 ** (block + 1)
+
+
+def _misfit_error(block: int) -> float:
+    return MISFIT_ERROR * share_of_look(block)
+
+
 def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learner[R]) -> Progress:
     """Intersect what is believed with the regions of this look."""
     found = learner.found(db, stream, since=block - KEPT_BLOCKS + 1)
     if found is None:
         return now
-    confidence = 1 - (1 - CONFIDENCE) / 2 ** (block + 2)
+    confidence = 1 - (1 - CONFIDENCE) * share_of_look(block) / 2
     believed = _beliefs(db, stream, learner)
     old = believed.get(COHORT)
     if old is not None and not old.contains(found.middle()):
@@ -235,7 +246,7 @@ def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learn
     db.execute(
         delete(statistic).where(statistic.c.stream == stream, statistic.c.block < block - KEPT_BLOCKS + 2)
     )
-    return Progress(now.windows, found.misfit().shift, now.contradictions)
+    return Progress(now.windows, found.misfit(_misfit_error(block)).shift, now.contradictions)
 
 
 def _within(own: R, other: R) -> R:

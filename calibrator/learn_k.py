@@ -39,8 +39,8 @@ class FoundK:
     def devices(self, confidence: float) -> dict[str, Class]:
         return region_k.device_regions(self.fit, confidence)
 
-    def misfit(self) -> Misfit:
-        return misfit_k.measure(self.evidence, self.fit)
+    def misfit(self, error: float) -> Misfit:
+        return misfit_k.measure(self.evidence, self.fit, error)
 
 
 class More:

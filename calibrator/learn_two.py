@@ -36,8 +36,8 @@ class Found:
     def devices(self, confidence: float) -> dict[str, Box]:
         return region.device_regions(self.fit, confidence)
 
-    def misfit(self) -> misfit.Misfit:
-        return misfit.measure(self.evidence, self.fit)
+    def misfit(self, error: float) -> misfit.Misfit:
+        return misfit.measure(self.evidence, self.fit, error)
 
 
 class Two:

@@ -9,6 +9,7 @@ b = logit((q+r)/2); Θ covers it by reaching that much further.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -18,27 +19,31 @@ from calibrator.spread import HIGHEST, LOWEST
 from calibrator.statistics import BANDS
 from pufferfish.binary import Box
 
-DOUBT = 3.0
-"""Standard errors within which an excess is put down to chance."""
+ERROR = 0.005
+"""The probability with which chains of first order may be taken for a misfit, where they are looked at once."""
 NODES, _weights = np.polynomial.hermite_e.hermegauss(9)
 WEIGHTS = _weights / _weights.sum()
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The correlation over a band of lags: seen, predicted by the fitted chains, and its standard error."""
+    """The correlation over a band of lags: seen, predicted by the fitted chains, and its standard error.
+
+    `doubt` is how many standard errors of an excess are put down to chance.
+    """
 
     first: int
     last: int
     seen: float
     fitted: float
     error: float
+    doubt: float
 
     @property
     def excess(self) -> float:
         """How far the correlation seen exceeds the fitted one, where that is beyond doubt; else 0."""
         over = self.seen - self.fitted
-        return over if over > DOUBT * self.error else 0.0
+        return over if over > self.doubt * self.error else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,16 @@ class Misfit:
         return found if found.excess else None
 
 
-def measure(evidence: Evidence, found: Fit) -> Misfit:
-    """Compare the correlation seen with the fitted chains, pooled over devices by precision."""
+def doubt(error: float) -> float:
+    """The standard errors that chance exceeds, upwards and in any of the bands, with at most this probability."""
+    return NormalDist().inv_cdf(1 - error / len(BANDS))
+
+
+def measure(evidence: Evidence, found: Fit, error: float = ERROR) -> Misfit:
+    """Compare the correlation seen with the fitted chains, pooled over devices by precision.
+
+    With at most the probability `error` chains of first order are taken for a misfit.
+    """
     observed = Observed.of(evidence)
     pi1, lam = (values[evidence.device] for values in chain(found.chains))
     s = 1 - evidence.rho0 - evidence.rho1
@@ -74,7 +87,7 @@ def measure(evidence: Evidence, found: Fit) -> Misfit:
     fitted = np.einsum("dnb,n->db", band_powers(1 - 2 / (1 + np.exp(-b)))[0], WEIGHTS)[evidence.device]
     total = weight.sum(axis=0)
     bands = tuple(
-        Band(*ends, float(a), float(c), float(e))
+        Band(*ends, float(a), float(c), float(e), doubt(error))
         for ends, a, c, e in zip(
             BANDS,
             (weight * seen).sum(axis=0) / total,

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from calibrator.estimate_k import EvidenceK, FitK, ObservedK
-from calibrator.misfit import Band, Misfit
+from calibrator.misfit import ERROR, Band, Misfit, doubt
 from calibrator.moments_k import Floats, band_means, stationary, transitions
 from calibrator.statistics import BANDS
 from pufferfish.intervals import Class, Intervals, Rows
@@ -25,8 +25,11 @@ SLOWEST = 1e-3
 """No κ below this is looked for."""
 
 
-def measure(evidence: EvidenceK, found: FitK) -> Misfit:
-    """Compare the correlation seen with the fitted chains, pooled over devices by precision."""
+def measure(evidence: EvidenceK, found: FitK, error: float = ERROR) -> Misfit:
+    """Compare the correlation seen with the fitted chains, pooled over devices by precision.
+
+    With at most the probability `error` chains of first order are taken for a misfit.
+    """
     k = found.k
     observed = ObservedK.of(evidence, found.centre)
     inverse = np.linalg.inv(evidence.emission)
@@ -50,7 +53,7 @@ def measure(evidence: EvidenceK, found: FitK) -> Misfit:
     fitted = _fitted(found)[evidence.device]
     total = weight.sum(axis=0)
     bands = tuple(
-        Band(*ends, float(a), float(c), float(e))
+        Band(*ends, float(a), float(c), float(e), doubt(error))
         for ends, a, c, e in zip(
             BANDS,
             (weight * seen).sum(axis=0) / total,

@@ -188,6 +188,28 @@ def test_memory_is_flat(db: Connection) -> None:
     assert progress(db, STREAM).windows == FIRST_LOOK * 2**5
 
 
+def test_all_looks_share_one_error() -> None:
+    """However long a stream lives, its looks together have no more than the whole error, and no less at the limit."""
+    shares = [learn.share_of_look(block) for block in range(50)]
+    assert all(share > 0 for share in shares)
+    assert sum(shares) <= 1
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_later_looks_ask_more_of_a_misfit(db: Connection) -> None:
+    """An excess that the first look would cover is put down to chance by a later one: the error is shared by all."""
+    take(db, Devices(12), FIRST_LOOK * 2)
+    found = TWO.found(db, STREAM, since=0)
+    assert found is not None
+    doubts = [
+        found.misfit(learn.MISFIT_ERROR * learn.share_of_look(block)).bands[0].doubt for block in (0, 1, 5)
+    ]
+    assert doubts == pytest.approx([3.02, 3.23, 3.95], abs=0.01)
+    seen = learn.misfit_of(db, STREAM, TWO)
+    assert seen is not None
+    assert seen.bands[0].doubt == doubts[1]
+
+
 def test_reporting_only_leaves_theta_uncovered(db: Connection) -> None:
     """With `report` the misfit is measured and Θ stays; with `cover` Θ reaches further down."""
     take(db, Devices(10), FIRST_LOOK)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calibrator.estimate import Fit, fit
-from calibrator.misfit import Misfit, measure, shifted
+from calibrator.misfit import Misfit, doubt, measure, shifted
 from calibrator.statistics import BANDS, Sums
-from evaluation.sanitized import Charge, counted, evidence, sanitized
+from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
 from pufferfish.binary import Box, Noise
 
 NOISE = Noise(0.15, 0.2)
@@ -30,6 +30,16 @@ def test_first_order_chains_have_no_misfit(spread: float) -> None:
     _, misfit = fitted(counted(sanitized(*chains.T, NOISE, ticks=8000, rng=rng), ticks=8000), rng)
     assert misfit.shift == 0
     assert [band.excess for band in misfit.bands] == [0.0] * len(BANDS)
+
+
+def test_chance_is_taken_for_a_misfit_as_rarely_as_stated() -> None:
+    """No more first-order cohorts than stated have an excess; standard errors half as large would show."""
+    rng = np.random.default_rng(6)
+    chains = 1 / (1 + np.exp(-rng.normal([-0.8, -1.4], 0.2, (900, 2))))
+    sums = counted(sanitized(*chains.T, NOISE, ticks=4000, rng=rng), ticks=4000)
+    found = [fitted(cohort, rng)[1] for cohort in in_cohorts(sums, 6)]
+    most = np.array([max((band.seen - band.fitted) / band.error for band in one.bands) for one in found])
+    assert np.mean(most > doubt(0.2)) <= 0.2 < np.mean(2 * most > doubt(0.2))
 
 
 def slow_and_fast(rng: np.random.Generator, *, devices: int, ticks: int) -> list[Sums]:
