@@ -68,6 +68,9 @@ class Setting:
         return Charge(sensitivity(WINDOW) / (min(tilt, 8.0) / 2), -(-self.ticks // WINDOW))
 
     def chains(self, count: int, rng: np.random.Generator) -> Floats:
+        if self.kind == "demo":
+            number = np.arange(count) % self.devices
+            return np.stack([0.26 + 0.02 * (number % 3), 0.35 + 0.02 * (number % 4)], axis=1)
         if self.kind == "N1–N11":
             return np.tile(SLEEPERS, (-(-count // len(SLEEPERS)), 1))[:count]
         if self.kind == "mixed":
@@ -265,7 +268,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for setting in SETTINGS:
             found = coverage(setting, cohorts=args.runs or 300, seed=args.seed)
             print(
-                f"| {_named(setting)} | {setting.epsilon:g} | {_signal(setting):.3f} | {setting.devices} "
+                f"| {named(setting)} | {setting.epsilon:g} | {_signal(setting):.3f} | {setting.devices} "
                 f"| {setting.ticks:,} | {found.own:.1%} | {found.narrower:.1%} | {found.newcomer:.1%} "
                 f"| {found.own_width:.3f}, {found.cohort_width:.3f} |",
                 flush=True,
@@ -321,8 +324,8 @@ def _signal(setting: Setting) -> float:
     return 1 - setting.noise.rho0 - setting.noise.rho1
 
 
-def _named(setting: Setting) -> str:
-    if setting.kind in {"N1–N11", "mixed"}:
+def named(setting: Setting) -> str:
+    if setting.kind in {"N1–N11", "mixed", "demo"}:
         return setting.kind
     spread = f" ± {setting.spread:g}" if setting.spread else ""
     return f"q={setting.theta.q_low:g}, r={setting.theta.r_low:g}{spread}"

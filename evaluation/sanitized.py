@@ -17,28 +17,47 @@ Floats = NDArray[np.float64]
 FULL = 1 << 16
 
 
-def sanitized(
-    q: Floats, r: Floats, noise: Noise, *, ticks: int, rng: np.random.Generator
-) -> NDArray[np.uint8]:
-    """One row per chain: its sanitized states, packed eight to a byte, the first in the lowest bit.
+class Streams:
+    """Binary chains through noise, each going on where it was.
 
     Sixteen random bits decide each step, so probabilities are rounded to 1/65536.
     """
-    chains = len(q)
-    width = -(-chains // 4) * 4
-    leave = np.zeros((2, width), dtype=np.uint16)
-    leave[:, :chains] = np.rint(np.stack([q, r]) * FULL)
-    flip = [np.uint16(round(rho * FULL)) for rho in (noise.rho0, noise.rho1)]
-    state = np.zeros(width, dtype=bool)
-    state[:chains] = rng.random(chains) < q / (q + r)
-    states = np.empty((ticks, width), dtype=bool)
-    for tick in range(ticks):
-        drawn = rng.bit_generator.random_raw(width // 2).view(np.uint16)
-        for target, (from0, from1) in ((state, leave), (states[tick], flip)):
-            part, drawn = drawn[:width], drawn[width:]
-            moves0, moves1 = part < from0, part < from1
-            np.logical_xor(state, moves0 ^ (state & (moves0 ^ moves1)), out=target)
-    return np.ascontiguousarray(np.packbits(states, axis=0, bitorder="little").T[:chains])
+
+    def __init__(self, q: Floats, r: Floats, rng: np.random.Generator) -> None:
+        self.count, self._rng = len(q), rng
+        self._width = -(-self.count // 4) * 4
+        self._state = np.zeros(self._width, dtype=bool)
+        self._state[: self.count] = rng.random(self.count) < q / (q + r)
+        self.turn(q, r)
+
+    def turn(self, q: Floats, r: Floats) -> None:
+        """From here on have these chains; the states stay what they are."""
+        self._leave = self._thresholds(q, r)
+
+    def sanitized(self, rho0: Floats | float, rho1: Floats | float, *, ticks: int) -> NDArray[np.uint8]:
+        """One row per chain: its sanitized states, packed eight to a byte, the first in the lowest bit."""
+        width, state = self._width, self._state
+        flip = self._thresholds(*(np.broadcast_to(rho, self.count) for rho in (rho0, rho1)))
+        states = np.empty((ticks, width), dtype=bool)
+        for tick in range(ticks):
+            drawn = self._rng.bit_generator.random_raw(width // 2).view(np.uint16)
+            for target, (from0, from1) in ((state, self._leave), (states[tick], flip)):
+                part, drawn = drawn[:width], drawn[width:]
+                moves0, moves1 = part < from0, part < from1
+                np.logical_xor(state, moves0 ^ (state & (moves0 ^ moves1)), out=target)
+        return np.ascontiguousarray(np.packbits(states, axis=0, bitorder="little").T[: self.count])
+
+    def _thresholds(self, from0: Floats, from1: Floats) -> NDArray[np.uint16]:
+        found = np.zeros((2, self._width), dtype=np.uint16)
+        found[:, : self.count] = np.rint(np.stack([from0, from1]) * FULL)
+        return found
+
+
+def sanitized(
+    q: Floats, r: Floats, noise: Noise, *, ticks: int, rng: np.random.Generator
+) -> NDArray[np.uint8]:
+    """The sanitized states of chains that begin stationary, as of `Streams`."""
+    return Streams(q, r, rng).sanitized(noise.rho0, noise.rho1, ticks=ticks)
 
 
 @dataclass(frozen=True, slots=True)
