@@ -44,8 +44,10 @@ FIRST_LOOK = 4
 """Windows before the first look."""
 CHECK_CONFIDENCE = 0.999
 """Of a check between looks: a false alarm costs nothing but evidence."""
-MISFIT_ERROR = 0.01
-"""The probability that chains of first order are ever taken for a misfit, over all looks and bands of lags."""
+MISFIT_ERROR = 0.001
+"""The probability that chains of first order are ever taken for a misfit, over all looks and bands of lags.
+
+Small, because covering what is none may stop a cohort's releases for good."""
 KEPT_BLOCKS = 2
 COHORT = ""
 """Stands for any device of the cohort."""
