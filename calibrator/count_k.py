@@ -16,7 +16,7 @@ from calibrator.noise import noisy, variance
 from calibrator.parts import Part, whole
 from calibrator.pending import Counted
 from calibrator.statistics import runs
-from calibrator.statistics_k import SumsK, sensitivity
+from calibrator.statistics_k import SumsK
 
 
 class CountK:
@@ -34,7 +34,7 @@ class CountK:
     def devices(self) -> list[str]:
         return sorted({device for device, _ in self._sums})
 
-    def learn(self, db: Connection, stream: str, *, ticks: int, tilt: int) -> None:
+    def learn(self, db: Connection, stream: str, *, tilt: int) -> None:
         """Hand the sums to learning, which draws their noise when it next looks."""
         learn.note(
             db,
@@ -43,7 +43,7 @@ class CountK:
                 Counted(device, version, one.ticks, one.starts, one.groups)
                 for (device, version), one in self._sums.items()
             ],
-            scale=scale_for(sensitivity(ticks), tilt),
+            tilt=tilt,
             learner=MORE,
         )
 

@@ -14,7 +14,7 @@ from calibrator.learn_two import TWO
 from calibrator.noise import noisy, variance
 from calibrator.parts import Part, whole
 from calibrator.pending import Counted
-from calibrator.statistics import Sums, runs, sensitivity
+from calibrator.statistics import Sums, runs
 from pufferfish.binary import Noise
 
 
@@ -32,7 +32,7 @@ class CountTwo:
     def devices(self) -> list[str]:
         return sorted({device for device, _ in self._sums})
 
-    def learn(self, db: Connection, stream: str, *, ticks: int, tilt: int) -> None:
+    def learn(self, db: Connection, stream: str, *, tilt: int) -> None:
         """Hand the sums to learning, which draws their noise when it next looks."""
         learn.note(
             db,
@@ -41,7 +41,7 @@ class CountTwo:
                 Counted(device, version, one.ticks, one.starts, one.groups)
                 for (device, version), one in self._sums.items()
             ],
-            scale=scale_for(sensitivity(ticks), tilt),
+            tilt=tilt,
             learner=TWO,
         )
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from calibrator.moments import STATISTICS, Floats, band_powers, covariance, mean
 from calibrator.spread import HIGHEST, LOWEST, VAGUE, Likelihood, centred, upper_ends
-from calibrator.statistics import COARSENESS, WIDTHS
+from calibrator.statistics import REACH, WIDTHS
 
 FEWEST_DEVICES = 3
 """Two devices say nothing about the spread of a cohort."""
@@ -35,14 +35,15 @@ WIDE = 0.1
 NODES, _weights = np.polynomial.hermite_e.hermegauss(15)
 LOG_WEIGHTS = np.log(_weights / _weights.sum())
 _WIDTH = np.array(WIDTHS, dtype=float)
-_COARSE = np.array([1, *COARSENESS], dtype=float)
+_REACH = np.array(REACH) / np.array([1, *WIDTHS])
+"""What one state moves in the counts that are shares of ticks: a band's changes are summed over its lags."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Charged statistics, one row per device and noise version, as arrays.
 
-    `variance` is that of the noise on `ones`, summed over windows; on a band it is that times (width·coarseness)².
+    `variance` is that of the noise on `ones`, summed over draws; on a band it is that times the square of its reach.
     """
 
     devices: tuple[str, ...]
@@ -189,7 +190,7 @@ class Observed:
         counts = np.where(known, counts, 1.0)
         shares = np.concatenate([evidence.ones[:, None], evidence.changes / _WIDTH], axis=1) / counts
         # What was not counted has no say: its variance is beyond all others.
-        charged = np.where(known, evidence.variance[:, None] * _COARSE**2 / counts**2, 1e12)
+        charged = np.where(known, evidence.variance[:, None] * _REACH**2 / counts**2, 1e12)
         return cls(evidence, shares, np.sqrt(counts), charged)
 
     def at(self, x: Floats) -> _Devices:

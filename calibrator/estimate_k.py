@@ -34,7 +34,8 @@ from calibrator.moments_k import (
 )
 from calibrator.quantiles import chi_square_quantile
 from calibrator.spread import NEGLIGIBLE, NEWCOMER_CONFIDENCE
-from calibrator.statistics import BANDS, COARSENESS, WIDTHS
+from calibrator.statistics import BANDS, WIDTHS
+from calibrator.statistics_k import COARSENESS
 
 DEVIATIONS = np.geomspace(0.005, 3.0, 48)
 """Standard deviations between devices that are tried, in logits."""

@@ -34,8 +34,8 @@ class Count(Protocol):
     def devices(self) -> Sequence[str]:
         """Who has states in the window."""
 
-    def learn(self, db: Connection, stream: str, *, ticks: int, tilt: int) -> None:
-        """Hand the sums of a window of so many ticks to learning, which `tilt` nano-nats were paid for."""
+    def learn(self, db: Connection, stream: str, *, tilt: int) -> None:
+        """Hand the window's sums to learning, for which it was charged `tilt` nano-nats."""
 
     def histogram(self, noises: Mapping[int, AnyNoise], *, tilt: int, device: str | None = None) -> Histogram:
         """Draw the histogram of all devices or of one, for `tilt` nano-nats."""

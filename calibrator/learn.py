@@ -34,7 +34,7 @@ from calibrator import pending
 from calibrator.learn_k import MORE, More
 from calibrator.learn_two import TWO, Two
 from calibrator.misfit import Misfit
-from calibrator.pending import Counted, Drawn
+from calibrator.pending import Counted, Drawn, Mechanism
 from calibrator.region import CONFIDENCE
 from calibrator.store import learning
 from pufferfish.binary import Box
@@ -70,7 +70,7 @@ class Found(Protocol[R_co]):
     def misfit(self, error: float) -> Misfit: ...
 
 
-class Learner(Protocol[R]):
+class Learner(Mechanism, Protocol[R]):
     """How statistics and beliefs of one kind of stream are kept, and fitted."""
 
     statistic: Table
@@ -183,20 +183,18 @@ def misfit_of(db: Connection, stream: str, learner: Learner[R]) -> Misfit | None
     return None if found is None else found.misfit(_misfit_error(block_of(progress(db, stream).windows)))
 
 
-def note(
-    db: Connection, stream: str, window: Iterable[Counted], *, scale: float, learner: Learner[R]
-) -> None:
+def note(db: Connection, stream: str, window: Iterable[Counted], *, tilt: int, learner: Learner[R]) -> None:
     """Take in one window's exact sums; draw their noise and look again when it is time.
 
-    Within the transaction that charges the window the tilt which this scale is for.
+    Within the transaction that charges the window `tilt` nano-nats for it.
     """
     before = progress(db, stream)
     now = Progress(before.windows + 1, before.shift, before.contradictions)
     block, since_look = block_of(now.windows), now.windows - last_look(now.windows - 1)
-    pending.hold(db, stream, window, scale=scale)
+    pending.hold(db, stream, window, tilt=tilt)
     looks = now.windows == last_look(now.windows)
     if looks or (is_check(since_look) and COHORT in _beliefs(db, stream, learner)):
-        learner.add(db, stream, block, pending.draw(db, stream))
+        learner.add(db, stream, block, pending.draw(db, stream, learner))
         if looks:
             now = _look(db, stream, block, now, learner)
         elif _contradicted(db, stream, block, learner):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +12,14 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, select
 
 from broker.theta import IntervalTheta, theta_of
 from calibrator import misfit_k, region_k
+from calibrator.charge import scale_for
 from calibrator.estimate_k import EvidenceK, FitK, fit
 from calibrator.kind import read
 from calibrator.misfit import Misfit
-from calibrator.pending import Drawn
+from calibrator.noise import noisy, variance
+from calibrator.pending import Drawn, Groups
 from calibrator.statistics import BANDS
+from calibrator.statistics_k import MULTIPLES, sensitivity
 from calibrator.store import belief_k, setting, statistic_k
 from pufferfish.intervals import Class
 
@@ -47,6 +51,22 @@ class More:
     """Streams of more than two states."""
 
     statistic, belief = statistic_k, belief_k
+
+    def noised(self, exact: Sequence[Groups], *, tilt: int, bands: int) -> list[Groups]:
+        """Laplace noise for each number that was counted, a band's as much wider as its entry of MULTIPLES."""
+        scale = scale_for(sensitivity(bands), tilt)
+        found: list[list[Sequence[int]]] = [list(groups) for groups in exact]
+        for place in range(bands + 1):
+            size = len(exact[0][place])
+            wide = math.nextafter(scale * MULTIPLES[place], math.inf)
+            flat = noisy([count for groups in exact for count in groups[place]], scale=wide)
+            for number, groups in enumerate(found):
+                groups[place] = flat[number * size : (number + 1) * size]
+        return [*found]
+
+    def variance(self, *, tilt: int, bands: int) -> float:
+        """On the counts; on a band's pairs it is that times the square of its entry of MULTIPLES."""
+        return variance(scale_for(sensitivity(bands), tilt))
 
     def add(self, db: Connection, stream: str, block: int, drawn: Iterable[Drawn]) -> None:
         """Add what was drawn to what the block holds of the same device and noise version."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy import Connection, Row, and_, bindparam, insert, select, update
 
 from calibrator import misfit, region
+from calibrator.charge import NANO
 from calibrator.estimate import Evidence, Fit, fit
 from calibrator.kind import read
-from calibrator.pending import Drawn
-from calibrator.statistics import BANDS
+from calibrator.noise import noisy_together
+from calibrator.pending import Drawn, Groups
+from calibrator.statistics import BANDS, REACH
 from calibrator.store import belief, setting, statistic
 from pufferfish.binary import Box, Noise
+from pufferfish.together import mean_square
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,20 @@ class Two:
     """Streams of two states."""
 
     statistic, belief = statistic, belief
+
+    def noised(self, exact: Sequence[Groups], *, tilt: int, bands: int) -> list[Groups]:
+        """One draw for the ones and the changes of the bands that were counted, for each device."""
+        reach = REACH[: bands + 1]
+        found: list[Groups] = []
+        for groups in exact:
+            sums = [one for (one,) in groups]
+            noised = noisy_together(sums[: bands + 1], reach=reach, tilt=tilt)
+            found.append([[one] for one in (*noised, *sums[bands + 1 :])])
+        return found
+
+    def variance(self, *, tilt: int, bands: int) -> float:
+        """On the ones; on a band's changes it is that times the square of their reach, or a little less."""
+        return mean_square(REACH[: bands + 1], tilt / NANO)
 
     def add(self, db: Connection, stream: str, block: int, drawn: Iterable[Drawn]) -> None:
         """Add what was drawn to what the block holds of the same device and noise version."""

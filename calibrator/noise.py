@@ -1,9 +1,13 @@
-"""Exact discrete Laplace noise on integers, drawn by OpenDP from the operating system's generator."""
+"""Exact noise on integers, drawn from the operating system's generator.
+
+Discrete Laplace noise is OpenDP's; the one for numbers that a change may move all at once is pufferfish/together.py's.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +15,9 @@ from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_laplace
 from opendp.metrics import l1_distance
 from opendp.mod import enable_features
+
+from calibrator.charge import NANO
+from pufferfish.together import drawn_together
 
 enable_features("contrib")
 
@@ -27,6 +34,12 @@ def noisy(counts: Sequence[int], *, scale: float) -> list[int]:
 @lru_cache(maxsize=256)
 def _mechanism(scale: float) -> Any:
     return make_laplace(vector_domain(atom_domain(T=int)), l1_distance(T=int), scale=scale)
+
+
+def noisy_together(counts: Sequence[int], *, reach: Sequence[int], tilt: int) -> list[int]:
+    """The counts with one draw for all: a change that moves each by at most its reach costs `tilt` nano-nats."""
+    noise = drawn_together(reach, Fraction(tilt, NANO))
+    return [count + off for count, off in zip(counts, noise, strict=True)]
 
 
 def variance(scale: float) -> float:

@@ -139,8 +139,7 @@ def close(
         return Closed(span, loss=loss, refused=refused)
     entry = _debit(db, span, spent, version=least, noise=cohorts[least])
     if spent.learning:
-        ticks = policy.windows[span.window].ticks
-        count.learn(db, span.stream, ticks=ticks, tilt=spent.learning)
+        count.learn(db, span.stream, tilt=spent.learning)
     draw = Draw(span, policy, spent, account=account, entry=entry, loss=loss)
     if span.scope == "cohort":
         messages = [draw.message("cohort", count.histogram(noises, tilt=spent.release))]

@@ -1,10 +1,8 @@
 """What is counted for learning: per device, noise version and window, the ones and the changes over bands of lags.
 
 With Z the sanitized states, `changes` of a band (a … b) is Σ_{h=a}^{b} Σ_t [Z_t ≠ Z_{t+h}]. Flipping one state moves
-`ones` by 1 and every lag's changes by at most 2. The noise on a band of w lags has scale c·w·s where that on `ones`
-has scale s, so the whole vector costs (1 + Σ 2/c)/s: a band costs no more than a single lag would, and averages
-over all its lags (the Laplace mechanism, on coordinates divided by 1, c·w, …). The long lags are for misfit and for
-slow chains, which have time: their noise is coarser, c = 2.
+`ones` by 1 and every lag's changes by at most 2, so those of a band of w lags by 2w. To these reaches the noise is cut
+(pufferfish/together.py): a band costs no more than a single lag would, and averages over all its lags.
 
 Every lag of a band is counted from the same starting ticks, so that the mean of a band is the plain mean of its
 lags whatever the gaps are.
@@ -20,20 +18,8 @@ import numpy as np
 BANDS = ((1, 1), (2, 4), (5, 13), (14, 40))
 """First and last lag of each band. They widen threefold: within a band λ^h changes little where it is not small."""
 WIDTHS = tuple(last - first + 1 for first, last in BANDS)
-COARSENESS = (1, 1, 2, 2)
-"""c of each band."""
-MULTIPLES = (1, *(width * coarse for width, coarse in zip(WIDTHS, COARSENESS, strict=True)))
-"""The scale of the noise on the states' counts and on each band's, in units of the first."""
-
-
-def bands_within(ticks: int) -> int:
-    """How many bands a window of this many ticks is long enough for."""
-    return sum(last < ticks for _, last in BANDS)
-
-
-def sensitivity(ticks: int) -> int:
-    """What one sanitized state can move in a window's statistics: L1, in units of the scale on `ones`."""
-    return 1 + sum(2 // coarse for coarse in COARSENESS[: bands_within(ticks)])
+REACH = (1, *(2 * width for width in WIDTHS))
+"""The most that one sanitized state moves `ones` and each band's changes."""
 
 
 @dataclass(slots=True)
@@ -50,7 +36,7 @@ class Sums:
 
     @property
     def groups(self) -> list[list[int]]:
-        """What noise is drawn for, a group for each of MULTIPLES."""
+        """What noise is drawn for: the ones, then each band's changes."""
         return [[self.ones], *([one] for one in self.changes)]
 
     def add(self, states: bytes) -> None:

@@ -3,7 +3,8 @@
 With Z the sanitized states, `pairs` of a band (a … b) is the k×k matrix Σ_{h=a}^{b} Σ_t [Z_t = u, Z_{t+h} = v].
 Changing one state moves `counts` by 2 in all (one up, one down). At every lag the state is in at most two pairs, and
 each of them moves by 2 in all: 4. The noise on a band of w lags has scale c·w·s where that on `counts` has scale s,
-so the whole vector costs (2 + Σ 4/c)/s: the Laplace mechanism, on coordinates divided by 1, c·w, …
+so the whole vector costs (2 + Σ 4/c)/s: the Laplace mechanism, on coordinates divided by 1, c·w, … (The noise of
+calibrator/statistics.py grows with the number of coordinates; here they are too many for it.)
 
 The bands, and what is counted from the same starting ticks, are those of calibrator/statistics.py.
 """
@@ -15,17 +16,22 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrator.statistics import BANDS, COARSENESS, bands_within
+from calibrator.statistics import BANDS, WIDTHS
 
 Integers = NDArray[np.int64]
+
+COARSENESS = (1, 1, 2, 2)
+"""c of each band: the long lags are for misfit and for slow chains, which have time."""
+MULTIPLES = (1, *(width * coarse for width, coarse in zip(WIDTHS, COARSENESS, strict=True)))
+"""The scale of the noise on `counts` and on each band's pairs, in units of the first."""
 
 MOST_STATES = 8
 """With more, k² transitions are beyond what charged statistics can tell: nothing is learned or paid for learning."""
 
 
-def sensitivity(ticks: int) -> int:
-    """What one sanitized state can move in a window's statistics: L1, in units of the scale on `counts`."""
-    return 2 + sum(4 // coarse for coarse in COARSENESS[: bands_within(ticks)])
+def sensitivity(bands: int = len(BANDS)) -> int:
+    """What one sanitized state can move in the counts and the first bands: L1, in units of the scale on `counts`."""
+    return 2 + sum(4 // coarse for coarse in COARSENESS[:bands])
 
 
 @dataclass(slots=True)

@@ -173,10 +173,10 @@ pending = Table(
     Column("ticks", BigInteger, nullable=False),
     Column("starts", Text, nullable=False),
     Column("groups", Text, nullable=False),
-    Column("scale", Float(53), nullable=False),
+    Column("tilt", BigInteger, nullable=False),
 )
-"""Exact sums of windows that are charged and wait for their noise, of this `scale` (calibrator/pending.py). Lists are
-JSON. As secret as the states in `batch`, of which they are sums."""
+"""Exact sums of windows that are charged and wait for their noise (calibrator/pending.py); `tilt` is the least that any
+of them was charged for it. Lists are JSON. As secret as the states in `batch`, of which they are sums."""
 
 learning = Table(
     "learning",

@@ -25,8 +25,8 @@ from calibrator.misfit import Misfit, measure
 from calibrator.quantiles import chi_square_quantile
 from calibrator.region import cohort_region, device_regions
 from calibrator.spread import SPREAD_CONFIDENCE
-from calibrator.statistics import BANDS, Sums, sensitivity
-from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
+from calibrator.statistics import BANDS, Sums
+from evaluation.sanitized import Charge, counted, draws, evidence, in_cohorts, sanitized
 from pufferfish.amplification import release_tilt
 from pufferfish.binary import Box, Noise, limits, optimal_noise
 
@@ -63,9 +63,12 @@ class Setting:
 
     @property
     def charge(self) -> Charge:
-        """Half of what the public, with half the operator's ε, leaves for a window goes into learning."""
+        """Half of what the public, with half the operator's ε, leaves for a window goes into learning.
+
+        Noise is drawn as often as the calibrator would.
+        """
         tilt = release_tilt(self.noise, min(limits(self.theta, self.epsilon / 2)))
-        return Charge(sensitivity(WINDOW) / (min(tilt, 8.0) / 2), -(-self.ticks // WINDOW))
+        return Charge(min(tilt, 8.0) / 2, draws(-(-self.ticks // WINDOW)))
 
     def chains(self, count: int, rng: np.random.Generator) -> Floats:
         if self.kind == "demo":
@@ -85,6 +88,7 @@ class Setting:
 
 N10 = Box.point(0.089, 0.109)
 QUICK = Box.point(0.3, 0.2)
+SLOW = Box.point(0.03, 0.05)
 WIDE = Box(0.02, 0.5, 0.04, 0.5)
 MIDDLE = Box(0.1, 0.4, 0.1, 0.4)
 SETTINGS = (
@@ -95,10 +99,11 @@ SETTINGS = (
     *(Setting("near", epsilon, 11, 20_000, QUICK, 0.15) for epsilon in (1, 2, 4)),
     *(Setting("N1–N11", epsilon, 11, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
     *(Setting("mixed", epsilon, 40, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
-    Setting("N1–N11", 4, 11, 200_000, WIDE),
-    Setting("alike", 1, 11, 500_000, N10),
-    Setting("N1–N11", 1, 11, 500_000, MIDDLE),
+    Setting("N1–N11", 4, 11, 24 * WINDOW, WIDE),
+    Setting("alike", 1, 11, 48 * WINDOW, N10),
+    Setting("N1–N11", 1, 11, 48 * WINDOW, MIDDLE),
 )
+"""20,000 ticks are before the first look; 24 windows are what the fourth look weighs, 48 what the fifth does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,8 @@ def coverage(setting: Setting, *, cohorts: int, seed: int) -> Coverage:
     step = max(4, CHUNK // setting.ticks)
     for first in range(0, total, step):
         q, r = truth[first : first + step].T
-        sums += counted(sanitized(q, r, setting.noise, ticks=setting.ticks, rng=rng), ticks=setting.ticks)
+        packed = sanitized(q, r, setting.noise, ticks=setting.ticks, rng=rng)
+        sums += counted(packed, ticks=setting.ticks, window=WINDOW)
     held: list[tuple[bool, bool, bool]] = []
     widths: list[tuple[float, float]] = []
     for number, cohort in enumerate(in_cohorts(sums, setting.devices)):
@@ -162,7 +168,7 @@ def errors(setting: Setting, *, runs: int, seed: int) -> Errors:
     off = []
     for _ in range(runs):
         packed = sanitized(q, r, noise, ticks=setting.ticks, rng=rng)
-        sums = counted(packed, ticks=setting.ticks)
+        sums = counted(packed, ticks=setting.ticks, window=WINDOW)
         estimates = []
         for charge in (setting.charge, None):
             best = pooled(evidence(sums, noise, charge=charge, rng=rng))
@@ -200,6 +206,8 @@ COMPARED = (
     *(Setting("alike", 4, 4, 20_000, theta) for theta in (N10, QUICK)),
     *(Setting("alike", 2, 10, 20_000, theta) for theta in (N10, QUICK)),
     Setting("alike", 1, 20, 20_000, QUICK),
+    Setting("alike", 4, 10, 20_000, SLOW),
+    Setting("alike", 4, 4, 48 * WINDOW, SLOW),
 )
 
 
@@ -250,7 +258,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m evaluation.estimation", description=__doc__)
     parser.add_argument("table", choices=("coverage", "error", "misfit", "spread"))
-    parser.add_argument("--runs", type=int, help="cohorts per line (300), or estimates per line (24)")
+    parser.add_argument("--runs", type=int, help="cohorts per line (300), or estimates per line (100)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--data",
@@ -308,7 +316,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         print("|---|---|---|---|---|---|---|---|---|")
         for setting in COMPARED:
-            error = errors(setting, runs=args.runs or 24, seed=args.seed)
+            error = errors(setting, runs=args.runs or 100, seed=args.seed)
             print(
                 f"| q={setting.theta.q_low:g}, r={setting.theta.r_low:g} | {setting.epsilon:g} "
                 f"| {_signal(setting):.3f} | {setting.devices} × {setting.ticks:,} | {error.charged:.4f} "

@@ -19,8 +19,8 @@ from calibrator.estimate_k import EvidenceK, fit
 from calibrator.moments_k import described, stationary, transitions
 from calibrator.noise import variance
 from calibrator.region_k import cohort_intervals, device_intervals, entries
-from calibrator.statistics import BANDS, COARSENESS, WIDTHS
-from calibrator.statistics_k import SumsK, sensitivity
+from calibrator.statistics import BANDS, WIDTHS
+from calibrator.statistics_k import COARSENESS, SumsK, sensitivity
 from pufferfish.contraction import largest_tilt
 from pufferfish.emission import release_tilt, response
 from pufferfish.intervals import Class, Intervals
@@ -105,7 +105,7 @@ class Setting:
     def scale(self) -> float:
         """Half of what the public, with half the operator's ε, leaves for a window goes into learning."""
         tilt = release_tilt(self.emission.tolist(), largest_tilt(self.theta, self.epsilon / 2).tau)
-        return sensitivity(WINDOW) / (min(tilt, 8.0) / 2)
+        return sensitivity() / (min(tilt, 8.0) / 2)
 
     def chains(self, count: int, rng: np.random.Generator) -> Floats:
         x = described(self.chain)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, create_engine, insert, select
 
 from calibrator import learn, store
+from calibrator.charge import NANO
 from calibrator.kind import written
 from calibrator.learn import COHORT, Progress
 from calibrator.learn_two import TWO
@@ -45,11 +46,11 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A noise version, and the scale of the charged noise on `ones` under it."""
+    """A noise version, and what a window is charged for learning under it, in nano-nats."""
 
     number: int
     noise: Noise
-    scale: float
+    tilt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,9 @@ class Lives:
         (q, r), (later_q, later_r) = (chains.reshape(-1, 2).T for chains in (self.truth, self.turned))
         streams = Streams(q, r, self._rng)
         settings = [self.life.setting, *([self.life.later] if self.life.later else [])]
-        versions = [Version(number, one.noise, one.charge.scale) for number, one in enumerate(settings, 1)]
+        versions = [
+            Version(number, one.noise, int(one.charge.tilt * NANO)) for number, one in enumerate(settings, 1)
+        ]
         with engine.begin() as db:
             for version in versions:
                 self._announce(db, version)
@@ -114,7 +117,7 @@ class Lives:
                 sums = self._window(streams, version)
                 for cohort in range(self.cohorts):
                     mine = sums[cohort * devices : (cohort + 1) * devices]
-                    learn.note(db, str(cohort), mine, scale=version.scale, learner=TWO)
+                    learn.note(db, str(cohort), mine, tilt=version.tilt, learner=TWO)
                     now = learn.progress(db, str(cohort))
                     lived = before[cohort].windows + 1
                     looked = lived == learn.last_look(lived)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrator.estimate import Evidence
-from calibrator.noise import variance
-from calibrator.statistics import BANDS, COARSENESS, WIDTHS, Sums
+from calibrator.learn import FIRST_LOOK, is_check, last_look
+from calibrator.statistics import REACH, Sums
 from pufferfish.binary import Noise
+from pufferfish.together import level_shares, mean_square
 
 Floats = NDArray[np.float64]
 FULL = 1 << 16
@@ -62,45 +63,69 @@ def sanitized(
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The scale of the noise on `ones`, and over how many windows it was drawn."""
+    """What a state pays in nats for what is learned from its window, and how often noise was drawn."""
 
-    scale: float
-    windows: int
+    tilt: float
+    draws: int
 
 
-def counted(packed: NDArray[np.uint8], *, ticks: int) -> list[Sums]:
-    """The exact sums of each row."""
+def draws(windows: int) -> int:
+    """How often the calibrator draws noise for the evidence of the look that weighs so many windows.
+
+    Up to the first look once. Later looks weigh the last two blocks, three quarters of all windows.
+    """
+    if windows <= FIRST_LOOK:
+        return 1
+    whole = windows if windows == 2 * FIRST_LOOK else windows * 4 // 3
+    if whole != last_look(whole) or windows not in {2 * FIRST_LOOK, whole * 3 // 4}:
+        raise ValueError(f"no look weighs {windows} windows")
+    after = last_look(last_look(whole - 1) - 1)
+    return sum(
+        number == last_look(number) or (number > FIRST_LOOK and is_check(number - last_look(number - 1)))
+        for number in range(after + 1, whole + 1)
+    )
+
+
+def counted(packed: NDArray[np.uint8], *, ticks: int, window: int | None = None) -> list[Sums]:
+    """The exact sums of each row; if a window is given, of its windows of so many ticks, a multiple of 8."""
+    length = window or ticks
     found = []
     for row in packed:
         sums = Sums()
-        sums.add_packed(row.tobytes(), ticks)
+        for first in range(0, ticks, length):
+            part = row[first // 8 : -(-(first + length) // 8)]
+            sums.add_packed(part.tobytes(), min(length, ticks - first))
         found.append(sums)
     return found
 
 
 def evidence(sums: list[Sums], noise: Noise, *, charge: Charge | None, rng: np.random.Generator) -> Evidence:
-    """Evidence of one device per sum, with simulated noise of the charged scale, if any is charged."""
+    """Evidence of one device per sum, with simulated noise that costs the tilt, if any is charged."""
     count = len(sums)
-
-    def drawn(width: int) -> Floats:
-        if charge is None:
-            return np.zeros(count)
-        shares = rng.geometric(-np.expm1(-1 / (charge.scale * width)), (2, count, charge.windows))
-        total: Floats = (shares[0] - shares[1]).sum(axis=1).astype(np.float64)
-        return total
-
-    changes = np.array([one.changes for one in sums], dtype=float)
+    exact = np.array([np.concatenate(one.groups) for one in sums], dtype=float)
+    if charge is not None:
+        for _ in range(charge.draws):
+            exact += _drawn(count, charge.tilt, rng)
     return Evidence(
         tuple(f"device-{number}" for number in range(count)),
         np.arange(count),
         np.full(count, noise.rho0),
         np.full(count, noise.rho1),
         np.array([one.ticks for one in sums], dtype=float),
-        np.array([one.ones for one in sums]) + drawn(1),
+        exact[:, 0],
         np.array([one.starts for one in sums], dtype=float),
-        changes + np.stack([drawn(WIDTHS[band] * COARSENESS[band]) for band in range(len(BANDS))], axis=1),
-        np.full(count, 0.0 if charge is None else charge.windows * variance(charge.scale)),
+        exact[:, 1:],
+        np.full(count, 0.0 if charge is None else charge.draws * mean_square(REACH, charge.tilt)),
     )
+
+
+def _drawn(count: int, tilt: float, rng: np.random.Generator) -> Floats:
+    """The noise of pufferfish/together.py, one row per device, fast and not exact."""
+    j = rng.choice(len(REACH) + 1, size=count, p=level_shares(REACH, tilt))
+    level = j + rng.negative_binomial(j + 1, -np.expm1(-tilt))
+    most = level[:, None] * np.array(REACH)
+    found: Floats = rng.integers(-most, most, endpoint=True).astype(np.float64)
+    return found
 
 
 def in_cohorts(sums: list[Sums], size: int) -> Iterator[list[Sums]]:

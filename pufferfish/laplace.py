@@ -16,19 +16,25 @@ def discrete_laplace(scale: Fraction) -> int:
     """One draw; the scale is a positive fraction, and nothing is rounded."""
     if scale <= 0:
         raise ValueError(f"scale is {scale}; it must be positive")
-    # Magnitude m = ⌊x/d⌋ of a geometric x with P(x) ∝ e^(−x/n), where scale = n/d: then P(m) ∝ e^(−m·d/n).
-    n, d = scale.numerator, scale.denominator
     while True:
-        rest = randbelow(n)
-        if not _happens(rest, n):
-            continue
-        whole = 0
-        while _happens(1, 1):
-            whole += 1
-        magnitude = (rest + n * whole) // d
+        magnitude = geometric(scale)
         negative = bool(randbelow(2))
         if magnitude or not negative:  # zero has one sign only
             return -magnitude if negative else magnitude
+
+
+def geometric(scale: Fraction) -> int:
+    """One draw of m ≥ 0 with P(m) ∝ e^(−m/scale)."""
+    # m = ⌊x/d⌋ of a geometric x with P(x) ∝ e^(−x/n), where scale = n/d: then P(m) ∝ e^(−m·d/n).
+    n, d = scale.numerator, scale.denominator
+    while True:
+        rest = randbelow(n)
+        if _happens(rest, n):
+            break
+    whole = 0
+    while _happens(1, 1):
+        whole += 1
+    return (rest + n * whole) // d
 
 
 def _happens(numerator: int, denominator: int) -> bool:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 DEVICES, TICKS = 1_000, 20_000
 SAMPLED = 3
 NOISE = Noise(0.42, 0.4)
-CHARGE = Charge(scale=15.0, windows=3)
+CHARGE = Charge(tilt=0.47, draws=1)
 
 
 def timed(work: Callable[[], T], rounds: int) -> tuple[float, T]:

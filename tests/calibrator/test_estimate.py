@@ -84,7 +84,7 @@ def test_regions_cover_the_individual_device(kind: str) -> None:
     """A 95% region holds a device's own chain in 93% to 98% of cases; a quarter narrower, it would not."""
     rng = np.random.default_rng(11)
     cohorts, size, ticks = 200, 11, 6000
-    noise, charge = Noise(0.18, 0.15), Charge(scale=9.0, windows=2)
+    noise, charge = Noise(0.18, 0.15), Charge(tilt=0.78, draws=2)
     logits = np.log(SLEEPERS / (1 - SLEEPERS))
     spread = {"as mixed as N1–N11": np.cov(logits.T), "a little mixed": np.eye(2) * 0.15**2}.get(
         kind, np.zeros((2, 2))

@@ -31,7 +31,7 @@ STREAM = "motion"
 NOISES = {1: Noise(0.2, 0.25), 2: Noise(0.1, 0.12)}
 START, FLOOR = Box(0.05, 0.7, 0.05, 0.7), Box(0.24, 0.26, 0.3, 0.32)
 CHAIN = (0.25, 0.31)
-TICKS, SCALE = 3000, 12.0
+TICKS, TILT = 3000, 600_000_000
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ class Devices:
 
 def take(db: Connection, devices: Devices, windows: int, version: int = 1) -> None:
     for _ in range(windows):
-        note(db, STREAM, devices.window(version), scale=SCALE, learner=TWO)
+        note(db, STREAM, devices.window(version), tilt=TILT, learner=TWO)
 
 
 def theta(db: Connection, start: Box = START) -> Box:
@@ -121,7 +121,7 @@ def test_no_device_has_a_wider_theta_than_the_cohort(db: Connection, seed: int) 
     take(db, devices, FIRST_LOOK)
     for windows in (0, FIRST_LOOK, 2 * FIRST_LOOK):
         for _ in range(windows):
-            note(db, STREAM, devices.window()[:-1], scale=SCALE, learner=TWO)
+            note(db, STREAM, devices.window()[:-1], tilt=TILT, learner=TWO)
         own = learned_devices(db, STREAM, start=START, floor=FLOOR)
         assert len(own) == 10
         assert all(theta(db).contains(box) for box in own.values())
@@ -170,7 +170,7 @@ def test_a_device_that_differs_is_believed(db: Connection) -> None:
     odd = Devices(8, count=1, chain=(0.6, 0.55))
     for _ in range(FIRST_LOOK):
         rest = [replace(one, device=f"d{number + 1}") for number, one in enumerate(devices.window()[1:])]
-        note(db, STREAM, [*odd.window(), *rest], scale=SCALE, learner=TWO)
+        note(db, STREAM, [*odd.window(), *rest], tilt=TILT, learner=TWO)
     after = learned_devices(db, STREAM, start=START, floor=FLOOR)["d0"]
     assert not before.contains(after)
 
@@ -180,7 +180,7 @@ def test_memory_is_flat(db: Connection) -> None:
     devices = Devices(9, count=4)
     window = devices.window()
     for number in range(FIRST_LOOK * 2**5):
-        note(db, STREAM, window, scale=SCALE, learner=TWO)
+        note(db, STREAM, window, tilt=TILT, learner=TWO)
         rows = db.execute(select(func.count()).select_from(store.statistic)).scalar_one()
         assert rows <= 2 * 4, number
         waiting = db.execute(select(func.count()).select_from(store.pending)).scalar_one()

@@ -23,7 +23,7 @@ from pufferfish.intervals import Class, Intervals
 
 STREAM = "activity"
 EMISSIONS = {1: response(3, 2.0), 2: response(3, 3.0)}
-TICKS, SCALE = 3000, 8.0
+TICKS, TILT = 3000, 1_750_000_000
 
 
 def around(share: float, P: np.ndarray = THREE) -> Class:
@@ -75,7 +75,7 @@ class Devices:
 
 def take(db: Connection, devices: Devices, windows: int, version: int = 1) -> None:
     for _ in range(windows):
-        note(db, STREAM, devices.window(version), scale=SCALE, learner=MORE)
+        note(db, STREAM, devices.window(version), tilt=TILT, learner=MORE)
 
 
 def theta(db: Connection) -> Class:

@@ -7,12 +7,13 @@ import pytest
 
 from calibrator.estimate import Fit, fit
 from calibrator.misfit import Misfit, doubt, measure, shifted
+from calibrator.region import cohort_region
 from calibrator.statistics import BANDS, Sums
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
 from pufferfish.binary import Box, Noise
 
 NOISE = Noise(0.15, 0.2)
-CHARGE = Charge(scale=10.0, windows=3)
+CHARGE = Charge(tilt=0.7, draws=3)
 
 
 def fitted(sums: list[Sums], rng: np.random.Generator) -> tuple[Fit, Misfit]:
@@ -73,10 +74,13 @@ def test_slow_levels_are_a_misfit_and_are_covered() -> None:
     assert far.excess > 0.05
     assert far.seen == pytest.approx(far.fitted + far.excess)
     assert misfit.shift < -0.2
-    b = found.centre[1] + misfit.shift
+    theta = cohort_region(found)
     lags = np.arange(far.first, far.last + 1)
-    covering = 1 - 2 / (1 + np.exp(-b))
-    assert np.mean(covering**lags) >= far.seen - 3 * far.error
+
+    def slowest(box: Box) -> float:
+        return float(np.mean((1 - box.q_low - box.r_low) ** lags))
+
+    assert slowest(shifted(theta, misfit.shift)) >= far.seen > slowest(theta)
 
 
 def test_shifting_keeps_the_share_of_ones() -> None:

@@ -12,13 +12,12 @@ from sqlalchemy import func, select, update
 
 from broker.messages import Release, Window, decode
 from broker.noise import flips_of
-from calibrator import count_two, learn, pending, release, store
+from calibrator import count_two, learn, learn_two, release, store
 from calibrator.account import Account
 from calibrator.charge import NANO, Debit, issued_noises, price_public, public_debits, scale_for, spending
 from calibrator.histogram import nearest_distribution
 from calibrator.learn import FIRST_LOOK
-from calibrator.noise import noisy
-from calibrator.statistics import MULTIPLES
+from calibrator.noise import noisy, noisy_together
 from pufferfish.binary import Box
 from pufferfish.method import METHODS, Method
 from tests.calibrator.site import (
@@ -206,31 +205,35 @@ def test_the_message_says_what_was_charged(tmp_path: Path) -> None:
 
 
 def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every draw has the scale its share of the tilt pays for, the histogram's and each statistic's; no draw more."""
-    drawn: list[tuple[int, float]] = []
+    """Every draw costs its share of the tilt, the histogram's and each device's statistics'; no draw more."""
+    histograms: list[tuple[int, float]] = []
+    statistics: list[tuple[Sequence[int], int]] = []
 
     def watch(counts: Sequence[int], *, scale: float) -> list[int]:
-        drawn.append((len(counts), scale))
+        histograms.append((len(counts), scale))
         return noisy(counts, scale=scale)
 
+    def watch_together(counts: Sequence[int], *, reach: Sequence[int], tilt: int) -> list[int]:
+        statistics.append((reach, tilt))
+        return noisy_together(counts, reach=reach, tilt=tilt)
+
     monkeypatch.setattr(count_two, "noisy", watch)
-    monkeypatch.setattr(pending, "noisy", watch)
+    monkeypatch.setattr(learn_two, "noisy_together", watch_together)
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         for number in range(FIRST_LOOK):
+            assert statistics == []
             here.window(number, devices=3)
             here.cohort.close_due()
         messages = [decode(Release, payload) for _, _, payload in here.cohort.unsent()]
-    # one draw for each histogram; before that of the last window, one for the statistics of all windows together
-    histograms, statistics = [*drawn[: FIRST_LOOK - 1], drawn[-1]], drawn[FIRST_LOOK - 1 : -1]
     assert histograms == [(1, message.scale) for message in messages]
-    assert len(messages) == FIRST_LOOK
-    assert [count for count, _ in statistics] == [3] * len(MULTIPLES)
-    ones, *bands = (scale for _, scale in statistics)
-    # one state moves `ones` by 1 and each lag of a band by 2; 20 ticks hold the lags 1, 2–4 and 5–13
-    learning = 1 / ones + sum(2 * lags / each for lags, each in zip((1, 3, 9), bands[:3], strict=True))
+    # once for all windows; one state moves `ones` by 1 and each lag of a band by 2; 20 ticks hold lags 1, 2–4 and 5–13
+    ((reach, tilt),) = set(statistics)
+    assert len(statistics) == 3
+    assert reach == (1, 2, 6, 18)
     for message in messages:
-        assert message.tilt / NANO >= 1 / message.scale + learning > 0.999 * message.tilt / NANO
+        cost = 1 / message.scale + tilt / NANO
+        assert message.tilt / NANO >= cost > 0.999 * message.tilt / NANO
 
 
 @pytest.mark.parametrize(
