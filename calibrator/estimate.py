@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,12 @@ CAUTION = 0.3
 """How much narrower a device's region is made where it rests on T alone."""
 WIDE = 0.1
 """The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""
+NARROW = 0.09
+"""The T below which N(μ, T) is narrower than any such likelihood, and the few NODES of the normal law will do."""
 NODES, _weights = np.polynomial.hermite_e.hermegauss(15)
-LOG_WEIGHTS = np.log(_weights / _weights.sum())
+WEIGHTS = _weights / _weights.sum()
+GRID = np.linspace(LOWEST[1], HIGHEST[1], 39)
+"""Else b runs over its whole range, in steps of 0.25: N(μ, T) times a likelihood deviates by at least 0.21."""
 _WIDTH = np.array(WIDTHS, dtype=float)
 _REACH = np.array(REACH) / np.array([1, *WIDTHS])
 """What one state moves in the counts that are shares of ticks: a band's changes are summed over its lags."""
@@ -269,16 +274,27 @@ def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats
     square = far.square - lean[:, :, None] * lean[:, None, :] / held_far[:, :, None]
     halves = -0.5 * np.concatenate([linear, square.reshape(len(lean), -1)], axis=1)
 
-    def integrated(mu: float, T: float) -> tuple[Floats, Floats, Floats]:
-        nodes = np.clip(mu + math.sqrt(T) * NODES, LOWEST[1], HIGHEST[1])
+    def likelihoods(nodes: Floats) -> tuple[Floats, Floats]:
+        """Of each device at each node, as a share of its largest; and the logarithm of that."""
         power, _ = band_powers(1 - 2 / (1 + np.exp(-nodes)))
         pairs = (power[:, :, None] * power[:, None, :]).reshape(len(nodes), -1)
-        log = halves @ np.concatenate([power, pairs], axis=1).T
-        log += LOG_WEIGHTS
+        # einsum, since BLAS would start threads for so small a product, and wait for them
+        log = np.einsum("df,nf->dn", halves, np.concatenate([power, pairs], axis=1))
         top = log.max(axis=1)
-        log -= top[:, None]
+        return np.exp(log - top[:, None]), top
+
+    everywhere = likelihoods(GRID)
+
+    def integrated(mu: float, T: float) -> tuple[Floats, Floats, Floats]:
+        if T < NARROW:
+            nodes, weights = np.clip(mu + math.sqrt(T) * NODES, LOWEST[1], HIGHEST[1]), WEIGHTS
+            shares, top = likelihoods(nodes)
+        else:
+            nodes, weights = GRID, _on_grid(mu, T)
+            shares, top = everywhere
         off = nodes - mu
-        total, first, second = (np.exp(log, out=log) @ np.stack([off**0, off, off**2], axis=1)).T
+        total, first, second = (shares @ (weights[:, None] * np.stack([off**0, off, off**2], axis=1))).T
+        total = np.maximum(total, 1e-300)
         first, second = first / total, second / total
         value, means, variances = normal(mu, T)
         value[wide] = top + np.log(total)
@@ -287,6 +303,16 @@ def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats
         return value, means, variances
 
     return Likelihood(integrated, V)
+
+
+def _on_grid(mu: float, T: float) -> Floats:
+    """What N(μ, T) gives to each value of the grid; the ends have all that lies beyond them."""
+    step, deviation = GRID[1] - GRID[0], math.sqrt(T)
+    weights: Floats = np.exp(-((GRID - mu) ** 2) / (2 * T)) * step / (deviation * math.sqrt(2 * math.pi))
+    law = NormalDist(mu, deviation)
+    weights[0] = weights[0] / 2 + law.cdf(GRID[0])
+    weights[-1] = weights[-1] / 2 + 1 - law.cdf(GRID[-1])
+    return weights
 
 
 def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread: Floats) -> Fit:

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrator.estimate import Evidence, chain, fit, pooled
-from calibrator.moments import covariance, mean
+from calibrator import estimate
+from calibrator.estimate import Evidence, Observed, chain, fit, pooled
+from calibrator.moments import band_powers, covariance, mean
 from calibrator.region import centre_box, centre_region, cohort_region, device_regions
+from calibrator.spread import HIGHEST, LOWEST
 from calibrator.statistics import BANDS, WIDTHS
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
 from pufferfish.binary import Box, Noise
@@ -135,6 +137,29 @@ def test_devices_that_differ_are_not_taken_for_alike(excess: float) -> None:
         assert found is not None
         assert found.spread[1] > 0.55**2
         assert found.spread[0] > 0.15**2
+
+
+@pytest.mark.parametrize("ticks", [300, 3_000, 12_000, 24_000])
+@pytest.mark.parametrize("deviation", [0.02, 0.29, 0.31, 0.7, 2.0])
+def test_what_is_not_known_of_b_is_integrated_over(ticks: int, deviation: float) -> None:
+    """However wide the cohort's law and however narrow the device's likelihood: as on a grid of ten thousand values."""
+    q, r, mu, T = 0.06, 0.08, -2.0, deviation**2
+    evidence_ = expected([Noise(0.42, 0.44)], q, r, ticks, devices=2)
+    devices = Observed.of(evidence_).at(np.log([[q / r, (q + r) / (2 - q - r)]] * 2))
+    likelihood = estimate._marginal(devices, 1, np.array([np.log(q / r), mu]), np.array([1e-9, T]))
+    assert (likelihood.variances > estimate.WIDE).all()
+    drawn = np.linspace(mu - 8 * deviation, mu + 8 * deviation, 10_001)
+    b = np.clip(drawn, LOWEST[1], HIGHEST[1])
+    power, _ = band_powers(1 - 2 / (1 + np.exp(-b)))
+    log = -power @ devices.linear[0] - 0.5 * ((power @ devices.square[0]) * power).sum(axis=1)
+    log -= (drawn - mu) ** 2 / (2 * T)
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    _, means, variances = likelihood(mu, T)
+    exact = float(weights @ b)
+    spread = float(weights @ (b - exact) ** 2)
+    assert means[0] == pytest.approx(exact, abs=0.03 * spread**0.5)
+    assert variances[0] == pytest.approx(spread, rel=0.03)
 
 
 def test_two_devices_say_nothing_about_a_cohort() -> None:
