@@ -43,16 +43,6 @@ def test_chance_is_taken_for_a_misfit_as_rarely_as_stated() -> None:
     assert np.mean(most > doubt(0.2)) <= 0.2 < np.mean(2 * most > doubt(0.2))
 
 
-@pytest.mark.parametrize("devices", [3, 4, 11])
-def test_doubt_makes_room_for_laplace_noise(devices: int) -> None:
-    """The pooled noise of a few devices exceeds its bound at most as often as stated, and the normal one more often."""
-    error, many = 2e-3, 2_000_000
-    rng = np.random.default_rng(devices)
-    noise = sum((rng.laplace(size=many) for _ in range(devices)), np.zeros(many)) / np.sqrt(2 * devices)
-    beyond = [np.mean(noise > doubt(error, kurtosis)) for kurtosis in (0.0, 3 / devices)]
-    assert beyond[1] <= error / len(BANDS) < beyond[0]
-
-
 def slow_and_fast(rng: np.random.Generator, *, devices: int, ticks: int) -> list[Sums]:
     """Streams that change quickly around a level that changes slowly: not of first order."""
     slow = np.cumsum(rng.random((devices, ticks)) < 0.01, axis=1) % 2
