@@ -24,7 +24,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import permutations
 
 from pufferfish.intervals import Class, Intervals, Row
@@ -239,9 +239,15 @@ def _fixed(look: Forgetting, hops: int, tau: float) -> float:
     return high
 
 
+@lru_cache(maxsize=4)
+def _sides(theta: Class) -> tuple[Side, Side]:
+    """The past and the future of a class. One class is asked about several tilts in a row, and few at a time."""
+    return Side(theta.backward), Side(theta.forward)
+
+
 def certificate_for(theta: Class, tau: float) -> Certificate:
     """A certificate for a tilt; ValueError where the class forgets too slowly for it."""
-    return _certificate(Side(theta.backward), Side(theta.forward), tau)
+    return _certificate(*_sides(theta), tau)
 
 
 def _certificate(left: Side, right: Side, tau: float) -> Certificate:
@@ -253,7 +259,7 @@ def _certificate(left: Side, right: Side, tau: float) -> Certificate:
 
 def largest_tilt(theta: Class, epsilon: float) -> Certificate:
     """The largest tilt whose certificate is within ε; ValueError where there is none worth having."""
-    left, right = Side(theta.backward), Side(theta.forward)
+    left, right = _sides(theta)
     low, high = 0.0, epsilon
     while high - low > 1e-9 * high:
         tau = (low + high) / 2
