@@ -53,6 +53,13 @@ def states_of(theta: AnyTheta) -> int:
     return 2 if isinstance(theta, Box) else theta.k
 
 
+def contains(theta: AnyTheta, other: AnyTheta) -> bool:
+    """Whether every chain of the other is in Θ."""
+    if isinstance(theta, Box):
+        return isinstance(other, Box) and theta.contains(other)
+    return not isinstance(other, Box) and theta.contains(other)
+
+
 def theta_tree(theta: AnyTheta) -> dict[str, Any]:
     """Θ for programs."""
     if isinstance(theta, Box):

@@ -32,6 +32,7 @@ from calibrator.charge import MARGIN, NANO, Holder, known_limits, tilt_of_device
 from calibrator.kind import (
     AnyNoise,
     AnyTheta,
+    contains,
     known_loss,
     largest_within,
     of_wire,
@@ -239,7 +240,15 @@ def mixable(
     tau0, tau1 = _largest(issued)
     best0, best1 = tilts(noise)
     own = tilt_of_devices(policy) / NANO
-    held = [(theta, tau0, tau1), *((one.theta, *_largest(one.noises)) for one in others)]
+    held = [(theta, tau0, tau1)]
+    for one in others:
+        old0, old1 = _largest(one.noises)
+        # One whose settings are no stronger in either direction loses nothing by this one; for one in Θ that has
+        # nothing weaker than the cohort's, what keeps ε for all of Θ does.
+        changes = best0 > old0 or best1 > old1
+        like_any = old0 <= tau0 and old1 <= tau1 and contains(theta, one.theta)
+        if changes and not like_any:
+            held.append((one.theta, old0, old1))
 
     def within(share: float) -> bool:
         new0, new1 = tau0 + share * (best0 - tau0), tau1 + share * (best1 - tau1)

@@ -14,6 +14,7 @@ from broker.messages import Audiences, DeviceWindow, NoiseSetting, StreamPolicy
 from broker.noise import Flips, flips_of
 from broker.problem import Rejected
 from broker.signature import PrivateKey, verify
+from calibrator.charge import Holder
 from calibrator.push import WORTH_PUSHING, Current, current, mixable, next_setting
 from pufferfish.binary import Box, Noise, loss, optimal_noise
 from tests.calibrator.site import CALIBRATOR, NARROW, STREAM, WIDE, desk, policy, sqlite, stream_policy
@@ -137,6 +138,49 @@ def test_settings_that_do_not_mix_are_made_to(tmp_path: Path) -> None:
     mended = [(old.tau0, old.tau1), (mixed.tau0, mixed.tau1)] * 3
     assert max(losses(0.8, 0.85, mended, informed=False)) <= epsilon
     assert mixable(new, [new], theta=theta, policy=stream) == new
+
+
+LOW, HIGH = Box(0.05, 0.1, 0.05, 0.1), Box(0.3, 0.4, 0.3, 0.4)
+BESIDE = stream_policy(epsilon=Audiences(operator=2.0, public=1.0))
+
+
+def within(theta: Box, *noises: Noise) -> bool:
+    """Whether every mixture of these keeps ε."""
+    tau0, tau1 = max(one.tau0 for one in noises), max(one.tau1 for one in noises)
+    return loss(theta, tau0=tau0, tau1=tau1, adversary="prior") <= 2.0
+
+
+@pytest.mark.parametrize(
+    "theta", [HIGH, Box(0.1, 0.4, 0.1, 0.4), Box(0.2, 0.6, 0.3, 0.7), Box(0.79, 0.81, 0.84, 0.85)]
+)
+@pytest.mark.parametrize(
+    "own", [LOW, Box(0.15, 0.2, 0.2, 0.3), HIGH, Box(0.5, 0.7, 0.5, 0.8), Box.point(0.8, 0.85)]
+)
+def test_a_cohorts_setting_mixes_for_every_device(theta: Box, own: Box) -> None:
+    """Whatever a device's Θ and settings: if they kept ε for it before, they do with the cohort's new one."""
+    start = Box(0.04, 0.85, 0.04, 0.85)
+    first = optimal_noise(start, 2.0, "prior")
+    for mine in (optimal_noise(own, 1.99, "prior"), first, Noise(0.45, 0.3), Noise(0.31, 0.47)):
+        if not within(own, first, mine):
+            continue
+        holder = Holder("d0", own, (first, mine), ((0, mine),))
+        new = mixable(
+            optimal_noise(theta, 1.99, "prior"), [first], theta=theta, policy=BESIDE, others=[holder]
+        )
+        assert within(theta, first, new)
+        assert within(own, first, mine, new)
+
+
+def test_a_device_that_is_over_already_does_not_undo_the_mixing() -> None:
+    """One for which nothing can be mended, and nothing gets worse, leaves the others' promise as it is."""
+    theta, old, new = Box.point(0.8, 0.85), Noise(0.31, 0.47), Noise(0.47, 0.31)
+    alone = mixable(new, [old], theta=theta, policy=BESIDE)
+    assert not within(theta, old, new)
+    assert within(theta, old, alone)
+    weak = Noise(0.01, 0.01)
+    over = Holder("d0", LOW, (old, weak), ((0, weak),))
+    assert not within(LOW, *over.noises)
+    assert mixable(new, [old], theta=theta, policy=BESIDE, others=[over]) == alone
 
 
 def test_versions_rise_across_policies(tmp_path: Path) -> None:
