@@ -6,6 +6,7 @@ with the evidence.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
@@ -18,11 +19,31 @@ from broker.theta import theta_of
 from calibrator import ingest
 from calibrator.account import Account
 from calibrator.charge import Holder, largest_device_tilt, operator_loss
+from calibrator.issued import Issued
 from calibrator.kind import AnyTheta
-from calibrator.learn import believed, believed_of_devices, last_look, misfit_of_stream, progress
+from calibrator.learn import (
+    Progress,
+    believed,
+    believed_of_devices,
+    last_look,
+    misfit_of_stream,
+    progress,
+)
 from calibrator.mark import Marks
 from calibrator.misfit import Band
-from calibrator.own import holders, public_loss
+from calibrator.own import public_loss
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The last look, or the contradiction since: what is believed changes at these alone."""
+
+    windows: int
+    contradictions: int
+
+
+def look_of(now: Progress) -> Look:
+    return Look(last_look(now.windows), now.contradictions)
 
 
 @dataclass(slots=True)
@@ -32,7 +53,9 @@ class Bookkeeper:
     marks: Marks
     log: FilteringBoundLogger
     _accounts: dict[str, tuple[StreamPolicy, Account]] = field(default_factory=dict)
-    _misfits: dict[str, tuple[tuple[int, int], Band | None]] = field(default_factory=dict)
+    _misfits: dict[str, tuple[Look, Band | None]] = field(default_factory=dict)
+    _issued: dict[str, Issued] = field(default_factory=dict)
+    _own: dict[str, tuple[StreamPolicy, Look, Mapping[str, AnyTheta]]] = field(default_factory=dict)
 
     def account(self, db: Connection, name: str, stream: StreamPolicy) -> Account:
         """The public account under the Θ believed now: the past is priced anew when Θ has changed, or the policy."""
@@ -46,7 +69,22 @@ class Bookkeeper:
 
     def holders(self, db: Connection, name: str, stream: StreamPolicy, theta: AnyTheta) -> tuple[Holder, ...]:
         """The devices with settings of their own, and what is believed of each."""
-        return holders(db, name, theta=theta, own=believed_of_devices(db, name, stream))
+        return self.issued(db, name).holders(theta, self.own(db, name, stream))
+
+    def issued(self, db: Connection, name: str) -> Issued:
+        """The noise of every setting so far."""
+        issued = self._issued.setdefault(name, Issued(name))
+        issued.follow(db)
+        return issued
+
+    def own(self, db: Connection, name: str, stream: StreamPolicy) -> Mapping[str, AnyTheta]:
+        """Θ of every device with evidence of its own: it changes at looks alone, and is remembered between them."""
+        at = look_of(progress(db, name))
+        under, last, own = self._own.get(name, (None, None, {}))
+        if under is not stream or last != at:
+            own = believed_of_devices(db, name, stream)
+            self._own[name] = stream, at, own
+        return own
 
     def state(self, db: Connection, name: str, stream: StreamPolicy) -> LedgerState:
         """Both audiences' accounts of a stream."""
@@ -80,11 +118,10 @@ class Bookkeeper:
 
     def _misfit(self, db: Connection, name: str, stream: StreamPolicy) -> MisfitMessage | None:
         """What the last look found; between looks it is remembered."""
-        now = progress(db, name)
-        at = (last_look(now.windows), now.contradictions)
+        at = look_of(progress(db, name))
         known = self._misfits.get(name)
         if known is None or known[0] != at:
-            found = misfit_of_stream(db, name, stream) if at[0] else None
+            found = misfit_of_stream(db, name, stream) if at.windows else None
             known = self._misfits[name] = at, found.worst if found else None
         worst = known[1]
         if worst is None:

@@ -29,11 +29,12 @@ from calibrator.charge import (
     tilt_of_devices,
 )
 from calibrator.ingest import late_ticks
+from calibrator.issued import holders
 from calibrator.kind import AnyNoise, AnyTheta, fingerprint, known_loss, of_wire, read, tilts
 from calibrator.learn import believed, believed_of_devices, misfit_of_stream
 from calibrator.mark import NOTHING, contradiction, digest, read_marks
 from calibrator.misfit import Misfit
-from calibrator.own import holders, public_loss
+from calibrator.own import public_loss
 
 TOLERANCE = 1e-9
 """Two ways of adding up the same losses differ by rounding."""

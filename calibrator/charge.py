@@ -26,9 +26,11 @@ from sqlalchemy import Connection, Row, func, select
 from broker.messages import StreamPolicy
 from broker.problem import Problem
 from calibrator.kind import (
+    FREE,
     AnyNoise,
     AnyTheta,
     amplified,
+    keeps,
     known_loss,
     priced,
     read,
@@ -40,6 +42,8 @@ from calibrator.kind import (
 from calibrator.statistics_k import MOST_STATES
 from calibrator.store import device_tilt, extent, ledger, setting
 from pufferfish.binary import limits
+from pufferfish.intervals import Class
+from pufferfish.method import Method
 from pufferfish.timeline import Entry, Price
 
 T = TypeVar("T")
@@ -48,6 +52,8 @@ LAST_TICK = 2**53 - 1
 """The largest tick a message can carry."""
 MARGIN = 1e-8
 """What the timeline's certificate may add to the closed form: without it a window would miss ε by a rounding."""
+TILTED: frozenset[Method] = frozenset({"least-noise", "tilted-quilt"})
+"""Methods that allow every tilt which the ledger prices within ε."""
 LARGEST_TILT = 8.0
 """Where the stream alone is within the public budget no noise is owed; a window still gets a little."""
 
@@ -97,6 +103,22 @@ class Holder:
         The loss rises with every tick's tilt, so the constant timeline bounds it.
         """
         return known_loss(self.theta, tau, tau, stream.adversary)
+
+    def within_public(self, tau: float, stream: StreamPolicy) -> bool:
+        """Whether that is within ε: mostly known from a tilt asked for before."""
+        return keeps(self.theta, tau, stream.epsilon.public, stream.adversary)
+
+    def allows(self, stream: StreamPolicy, method: Method, most: float, device_tilt: int) -> float:
+        """As `allowed`. That `most` keeps ε is one loss where the largest such tilt is a search."""
+        if most <= 0:
+            return 0.0
+        if method in TILTED:
+            tau = max(amplified(noise, most) for noise in self.noises) + device_tilt / NANO
+            # What a search would leave free is left free.
+            tau = tau / (1 - FREE) if isinstance(self.theta, Class) else tau
+            if keeps(self.theta, tau, stream.epsilon.public - MARGIN, stream.adversary):
+                return most
+        return allowed(stream, method, self.theta, self.noises, most, device_tilt)
 
     def operator_loss(self, stream: StreamPolicy, device_tilt: int = 0) -> float:
         """At most what its sanitized stream tells, whichever of its settings it used when."""
@@ -240,18 +262,27 @@ def spending(
     data but Θ, which was learned from charged statistics, and the noise settings, made from it.
     """
     method = stream.windows[window].method
-    w = LARGEST_TILT
-    for chains, behind in [(theta, noises), *((one.theta, one.noises) for one in others)]:
-        tau = window_tilt(method, chains, stream.epsilon.public - MARGIN, stream.adversary)
-        tau -= device_tilt / NANO
-        if tau <= 0:
-            return Spending(release=0, learning=0)
-        w = min([w, *(release_tilt(noise, tau) for noise in behind)])
+    w = allowed(stream, method, theta, noises, LARGEST_TILT, device_tilt)
+    for one in others:
+        w = one.allows(stream, method, w, device_tilt)
     learning = w * stream.learning if learns(stream) else 0.0
     share = (w - learning) / sum(len(each.scopes) for each in stream.windows.values())
     if not pays_for_learning(stream, window, scope):
         learning = 0.0
     return Spending(release=math.floor(share * NANO), learning=math.floor(learning * NANO))
+
+
+def allowed(
+    stream: StreamPolicy,
+    method: Method,
+    theta: AnyTheta,
+    noises: Iterable[AnyNoise],
+    most: float,
+    device_tilt: int,
+) -> float:
+    """The largest tilt on sanitized states, up to `most`, that keeps ε of the public behind all of these noises."""
+    tau = window_tilt(method, theta, stream.epsilon.public - MARGIN, stream.adversary) - device_tilt / NANO
+    return min([most, *(release_tilt(noise, tau) for noise in noises)]) if tau > 0 else 0.0
 
 
 # Θ changes rarely and windows close often.

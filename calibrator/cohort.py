@@ -5,6 +5,8 @@ Every transaction begins here, but those of windows, which are closed one by one
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -46,6 +48,7 @@ class Cohort:
         log: FilteringBoundLogger,
         devices: DevicesSection | None = None,
         mark_path: Path | None = None,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         limits = devices or DevicesSection()
         clocks = Clocks(clock, limits.skew_s)
@@ -60,7 +63,7 @@ class Cohort:
         self._clocks = clocks
         self._statuses = Statuses(log)
         self._bookkeeper = Bookkeeper(self._marks, log)
-        self._settings = Settings(cohort, key, self._followed, self._bookkeeper, clocks, log)
+        self._settings = Settings(cohort, key, self._followed, self._bookkeeper, clocks, log, timer)
         self._windows = Windows(
             self.topics, self._followed, self._bookkeeper, self._marks, clocks, grace_s, log
         )
@@ -104,8 +107,11 @@ class Cohort:
     # -- windows -------------------------------------------------------------------------------------------
 
     def close_due(self) -> list[Closed]:
-        """Close every window whose grace has passed, each with its debit in a transaction of its own."""
-        return self._windows.close_due(self._engine)
+        """Close every window whose grace has passed, each with its debit in a transaction of its own.
+
+        Those of streams of which own settings are being made wait for them.
+        """
+        return self._windows.close_due(self._engine, besides=self._settings.making)
 
     @property
     def released(self) -> int:
@@ -144,10 +150,18 @@ class Cohort:
         with self._engine.begin() as db:
             return self._settings.in_force(db)
 
-    def own_settings(self) -> dict[str, dict[str, Current]]:
-        """By stream and device, the settings of devices that have their own; new ones where they are due."""
+    def own_settings(self, for_s: float = math.inf) -> dict[str, dict[str, Current]]:
+        """By stream and device, the settings of devices that have their own; new ones where they are due.
+
+        For about so long, in one transaction: while `making`, there are more to come.
+        """
         with self._engine.begin() as db:
-            return self._settings.of_devices(db)
+            return self._settings.of_devices(db, for_s)
+
+    @property
+    def making(self) -> bool:
+        """Whether own settings are being made and not all are."""
+        return bool(self._settings.making)
 
     def accounts(self) -> list[LedgerState]:
         """Both audiences' accounts, priced under the Θ believed now."""

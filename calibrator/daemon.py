@@ -1,8 +1,8 @@
 """The calibrator's loop: the network thread fills a queue, this thread does everything else.
 
 Around and around: count what has arrived, in one transaction; close the windows that are due; make a setting if
-it is worth it; publish what is stored. Topics other than releases are states: only the newest value of a topic
-waits to be published. A release waits in the database until the broker has acknowledged it.
+it is worth it, and some of the devices' own; publish what is stored. Topics other than releases are states: only the
+newest value of a topic waits to be published. A release waits in the database until the broker has acknowledged it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ GROUP = 2_000
 COLLECT_S = 0.03
 """How long messages are collected for a group."""
 INBOX = 20_000
+PORTION_S = 0.05
+"""How long own settings are made before what has arrived is counted again."""
 SETTLED_S = 1.0
 """After so long with a broker, what it retains of us has arrived."""
 REPORT_S = 1.0
@@ -119,7 +121,7 @@ class Daemon:
             self._unsent = self._cohort.unsent()
             self._systemd.notify("READY=1")
             while not self._stopping:
-                self._turn(timeout=0.1)
+                self._turn(timeout=0.0 if self._cohort.making else 0.1)
                 self._reload_if_asked()
             self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")
             self._tell_next = 0.0
@@ -164,6 +166,8 @@ class Daemon:
             self._unsent = self._cohort.unsent()
         if closed or self._cohort.policy is not followed or len(self._cohort.stopped) != stopped:
             self._refresh()
+        elif self._cohort.making:
+            self._refresh_own()
         self._note_acknowledged()
         topics = self._cohort.topics
         if self._connection.connected:
@@ -210,10 +214,17 @@ class Daemon:
         for stream, setting in self._cohort.settings().items():
             self._settings[stream] = setting.message.version
             self._offer(topics.noise(stream), setting.payload)
-        self._own = self._cohort.own_settings()
+        self._refresh_own()
+
+    def _refresh_own(self) -> None:
+        """Make some more of the devices' own settings; when all are made, say how the accounts stand with them."""
+        topics = self._cohort.topics
+        self._own = self._cohort.own_settings(PORTION_S)
         for stream, own in self._own.items():
             for device, setting in own.items():
                 self._offer(topics.noise(stream, device), setting.payload)
+        if self._cohort.making:
+            return
         for account in self._cohort.accounts():
             self._ledgers[account.stream] = account
             self._ours.add(topics.ledger(account.stream))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -86,7 +87,7 @@ def written(noise: AnyNoise) -> str:
     return json.dumps({"emission": noise})
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=65_536)
 def read(text: str) -> AnyNoise:
     """The noise that was written."""
     tree = json.loads(text)
@@ -153,7 +154,7 @@ def priced(history: AnyTimeline) -> Price:
     return found if math.isfinite(found.epsilon) else Price(UNPROVED, found.tick)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=65_536)
 def known_loss(theta: AnyTheta, tau0: float, tau1: float, adversary: Adversary) -> float:
     """What constant tilts for ever tell under Θ; UNPROVED where nothing is proved."""
     if isinstance(theta, Box):
@@ -163,6 +164,35 @@ def known_loss(theta: AnyTheta, tau0: float, tau1: float, adversary: Adversary) 
         return certificate_for(theta, tau).loss if tau > 0 else 0.0
     except ValueError:
         return UNPROVED
+
+
+@dataclass(slots=True)
+class _Known:
+    """The largest tilt that is known to keep ε, and the least that is known not to."""
+
+    within: float = 0.0
+    beyond: float = math.inf
+
+
+@lru_cache(maxsize=65_536)
+def _known(_theta: AnyTheta, _epsilon: float, _adversary: Adversary) -> _Known:
+    return _Known()
+
+
+def keeps(theta: AnyTheta, tau: float, epsilon: float, adversary: Adversary) -> bool:
+    """Whether this tilt at every tick, for ever, keeps ε under Θ.
+
+    The loss rises with the tilt: an answer holds for every smaller tilt, or every larger one, and is remembered.
+    """
+    known = _known(theta, epsilon, adversary)
+    if known.within < tau < known.beyond:
+        # The prior adversary, who learns no more than the informed one, is quicker to ask.
+        asked: tuple[Adversary, ...] = ("prior", adversary) if isinstance(theta, Box) else (adversary,)
+        if all(known_loss(theta, tau, tau, one) <= epsilon for one in asked):
+            known.within = tau
+        else:
+            known.beyond = tau
+    return tau <= known.within
 
 
 @lru_cache(maxsize=8192)

@@ -19,48 +19,28 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from broker.messages import StreamPolicy
 from broker.problem import Problem
 from broker.signature import PrivateKey
 from calibrator.account import Account
-from calibrator.charge import NANO, Holder, joint_tilt, spending, tilt_of_devices
-from calibrator.kind import AnyNoise, AnyTheta, known_loss, of_wire, read, signal, states_of, tilts
+from calibrator.charge import LARGEST_TILT, NANO, Holder, allowed, joint_tilt, spending, tilt_of_devices
+from calibrator.issued import Issued
+from calibrator.kind import AnyNoise, AnyTheta, contains, keeps, known_loss, of_wire, signal, states_of, tilts
 from calibrator.push import (
     WORTH_PUSHING,
     Current,
     best_noise,
-    current,
-    issued_to,
     make_setting,
     mixable,
     noise_of,
     too_weak,
     worth,
 )
-from calibrator.store import setting
 
 WORTH_OWN = 1.25
 """A device's first own setting is made when it lifts the signal 1−ρ0−ρ1 by at least this factor."""
-
-
-def holders(
-    db: Connection, stream: str, *, theta: AnyTheta, own: Mapping[str, AnyTheta]
-) -> tuple[Holder, ...]:
-    """Every device that was ever given a setting of its own. One of which nothing is believed has the cohort's Θ."""
-    rows = db.execute(
-        select(setting.c.device, setting.c.issued, setting.c.noise).where(
-            setting.c.stream == stream, setting.c.device.is_not(None)
-        )
-    )
-    issued: dict[str, list[tuple[int, AnyNoise]]] = {}
-    for row in rows:
-        issued.setdefault(row.device, []).append((row.issued, read(row.noise)))
-    return tuple(
-        Holder(device, own.get(device, theta), tuple(issued_to(db, stream, device)), tuple(issued[device]))
-        for device in sorted(issued)
-    )
 
 
 def public_loss(account: Account, others: Iterable[Holder], policy: StreamPolicy) -> float:
@@ -70,8 +50,17 @@ def public_loss(account: Account, others: Iterable[Holder], policy: StreamPolicy
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """A device, its Θ, and its newest own setting under the policy, if it has one."""
+
+    name: str
+    theta: AnyTheta
+    have: Current | None
+
+
+@dataclass(frozen=True, slots=True)
 class Maker:
-    """What the own settings of one stream have in common."""
+    """What the own settings of one stream have in common, within one transaction."""
 
     cohort: str
     stream: str
@@ -80,104 +69,116 @@ class Maker:
     key: PrivateKey
     tick: int
     account: Account
-    others: tuple[Holder, ...]
+    issued: Issued
+    cohorts: Current
+    """The cohort's setting in force."""
 
-    def settings(
-        self, db: Connection, own: Mapping[str, AnyTheta]
-    ) -> tuple[dict[str, Current], list[Current]]:
-        """The own setting in force of each device that has one, and those just made."""
-        cohorts = current(db, self.stream, self.policy_version)
-        if cohorts is None:
-            return {}, []
-        heaviest = self._heaviest(db)
-        found, made = {}, []
-        for device in sorted({*own, *(one.device for one in self.others)}):
-            theta = own.get(device, self.account.theta)
-            have = current(db, self.stream, self.policy_version, device)
-            try:
-                noise = self._wanted(db, device, theta, cohorts, have, heaviest)
-            except Problem:
-                noise = None  # none keeps ε under its Θ: the operator's account says so
-            if noise is not None:
-                have = make_setting(
-                    db,
-                    cohort=self.cohort,
-                    stream=self.stream,
-                    policy_version=self.policy_version,
-                    theta=theta,
-                    noise=noise,
-                    own=tilt_of_devices(self.policy),
-                    key=self.key,
-                    tick=self.tick,
-                    device=device,
-                )
-                made.append(have)
-            if have is not None:
-                found[device] = have
-        return found, made
+    def may_be_too_weak(self, device: Device) -> bool:
+        """Whether what it follows was made for a Θ that does not hold the device's: else it keeps ε all the same."""
+        return not contains(self._followed(device).message.theta.chains, device.theta)
 
-    def _wanted(
-        self,
-        db: Connection,
-        device: str,
-        theta: AnyTheta,
-        cohorts: Current,
-        have: Current | None,
-        heaviest: int,
-    ) -> AnyNoise | None:
-        """The noise of a new setting, if what the device follows is too weak for its Θ or it is worth it."""
-        newer = have is not None and have.message.version > cohorts.message.version
-        followed = of_wire((have if have is not None and newer else cohorts).message.noise)
-        factor = () if newer else (WORTH_OWN,)
-        if not too_weak(followed, theta, self.policy) and self._hopeless(theta, followed, *factor):
+    def needed(self, device: Device) -> AnyNoise | None:
+        """The noise of a new setting if what the device follows is too weak for its Θ, and some noise is not."""
+        if not too_weak(of_wire(self._followed(device).message.noise), device.theta, self.policy):
             return None
-        issued = issued_to(db, self.stream, device)
-        best = mixable(best_noise(theta, self.policy), issued, theta=theta, policy=self.policy)
-        if too_weak(followed, theta, self.policy):
-            return best
-        noise = self._within_public(best, followed, theta, issued, heaviest)
-        return noise if worth(noise, followed, *factor) else None
+        try:
+            return self._best(device)
+        except Problem:
+            return None  # none keeps ε under its Θ: the operator's account says so
 
-    def _hopeless(self, theta: AnyTheta, followed: AnyNoise, factor: float = WORTH_PUSHING) -> bool:
-        """Whether noise that is worth it is out of reach, for more than two states: one proof instead of a search.
+    def worthwhile(self, device: Device, heaviest: int) -> AnyNoise | None:
+        """The noise of a new setting if that is worth it, what it follows being strong enough."""
+        have, followed = device.have, of_wire(self._followed(device).message.noise)
+        factor = WORTH_PUSHING if have is not None and self._followed(device) is have else WORTH_OWN
+        try:
+            if self._hopeless(device.theta, followed, factor):
+                return None
+            noise = self._within_public(self._best(device), followed, device, heaviest)
+        except Problem:
+            return None
+        return noise if worth(noise, followed, factor) else None
 
-        Randomized response of k states with signal s has e^τ = (1 + (k−1)·s)/(1 − s).
-        """
-        k, wanted = states_of(theta), factor * signal(followed)
-        if k == 2:
-            return False
-        if wanted >= 1:
-            return True
-        tau = math.log((1 + (k - 1) * wanted) / (1 - wanted)) + tilt_of_devices(self.policy) / NANO
-        return known_loss(theta, tau, tau, self.policy.adversary) > self.policy.epsilon.operator
+    def make(self, db: Connection, device: Device, noise: AnyNoise) -> Current:
+        """Sign and store a setting."""
+        return make_setting(
+            db,
+            cohort=self.cohort,
+            stream=self.stream,
+            policy_version=self.policy_version,
+            theta=device.theta,
+            noise=noise,
+            own=tilt_of_devices(self.policy),
+            key=self.key,
+            tick=self.tick,
+            device=device.name,
+        )
 
-    def _heaviest(self, db: Connection) -> int:
+    def holder(self, device: str, own: Mapping[str, AnyTheta]) -> Holder:
+        """What must be kept for a device with settings of its own."""
+        return self.issued.holder(device, own.get(device, self.account.theta))
+
+    def weigh(self, device: str, own: Mapping[str, AnyTheta]) -> None:
+        """Work out its accounts, and what a window may spend for its sake: so that they are known when asked for."""
+        one = self.holder(device, own)
+        tilt = self.account.device_tilt
+        for method in {window.method for window in self.policy.windows.values()}:
+            cohorts = (self.policy, method, self.account.theta, self.issued.cohorts)
+            one.allows(self.policy, method, allowed(*cohorts, LARGEST_TILT, tilt), tilt)
+        one.public_loss(self.account.most(one.own), self.policy)
+        one.operator_loss(self.policy, tilt)
+
+    def heaviest(self, own: Mapping[str, AnyTheta]) -> int:
         """The most that one sanitized state pays or will pay while Θ is as it is."""
-        cohorts = issued_to(db, self.stream)
+        others = self.issued.holders(self.account.theta, own)
         planned = sum(
             spending(
                 self.policy,
                 window,
                 scope,
                 theta=self.account.theta,
-                noises=cohorts,
+                noises=self.issued.cohorts,
                 device_tilt=self.account.device_tilt,
-                others=self.others,
+                others=others,
             ).tilt
             for window, one in self.policy.windows.items()
             for scope in one.scopes
         )
         return max(planned, self.account.heaviest())
 
-    def _within_public(
-        self, noise: AnyNoise, followed: AnyNoise, theta: AnyTheta, issued: list[AnyNoise], heaviest: int
-    ) -> AnyNoise:
+    def _followed(self, device: Device) -> Current:
+        """The newer of its own setting and the cohort's."""
+        have = device.have
+        newer = have is not None and have.message.version > self.cohorts.message.version
+        return have if have is not None and newer else self.cohorts
+
+    def _best(self, device: Device) -> AnyNoise:
+        issued = self.issued.to(device.name)
+        best = best_noise(device.theta, self.policy)
+        return mixable(best, issued, theta=device.theta, policy=self.policy)
+
+    def _hopeless(self, theta: AnyTheta, followed: AnyNoise, factor: float) -> bool:
+        """Whether noise that is worth it is out of reach: quicker to tell than how much is.
+
+        Randomized response of k states with signal s has e^τ = (1 + (k−1)·s)/(1 − s). For two states: the prior
+        adversary allows no less than the informed one.
+        """
+        k, wanted = states_of(theta), factor * signal(followed)
+        if wanted >= 1:
+            return True
+        if k == 2:
+            informed = self.policy.adversary == "informed"
+            return informed and signal(best_noise(theta, self.policy, "prior")) < wanted
+        tau = math.log((1 + (k - 1) * wanted) / (1 - wanted)) + tilt_of_devices(self.policy) / NANO
+        return known_loss(theta, tau, tau, self.policy.adversary) > self.policy.epsilon.operator
+
+    def _within_public(self, noise: AnyNoise, followed: AnyNoise, device: Device, heaviest: int) -> AnyNoise:
         """The noise, or as much more of it as leaves the public's account of the device within ε."""
+        issued = self.issued.to(device.name)
+        theta = device.theta
 
         def within(one: AnyNoise) -> bool:
             tau = self.account.device_tilt / NANO + joint_tilt(heaviest, [*issued, one])
-            found = known_loss(theta, tau, tau, self.policy.adversary)
-            return found <= self.policy.epsilon.public
+            return keeps(theta, tau, self.policy.epsilon.public, self.policy.adversary)
 
         if within(noise):
             return noise

@@ -44,7 +44,7 @@ from calibrator.kind import (
     written,
 )
 from calibrator.store import setting
-from pufferfish.binary import Noise, optimal_noise
+from pufferfish.binary import Adversary, Noise, optimal_noise
 from pufferfish.emission import response
 from pufferfish.intervals import Class
 
@@ -62,21 +62,38 @@ class Current:
     payload: bytes
 
 
-def current(db: Connection, stream: str, policy_version: int, device: str | None = None) -> Current | None:
-    """The newest setting under this policy, the cohort's or one device's own."""
+def current(db: Connection, stream: str, policy_version: int) -> Current | None:
+    """The cohort's newest setting under this policy."""
     row = db.execute(
         select(setting.c.payload)
         .where(
             setting.c.stream == stream,
             setting.c.policy == policy_version,
-            setting.c.device.is_(None) if device is None else setting.c.device == device,
+            setting.c.device.is_(None),
         )
         .order_by(setting.c.version.desc())
         .limit(1)
     ).first()
-    if row is None:
-        return None
-    return Current(Signed[NoiseSetting].model_validate_json(row.payload).message, row.payload)
+    return None if row is None else _read(row.payload)
+
+
+def _read(payload: bytes) -> Current:
+    return Current(Signed[NoiseSetting].model_validate_json(payload).message, payload)
+
+
+def current_own(db: Connection, stream: str, policy_version: int) -> dict[str, Current]:
+    """By device the newest of its own settings under this policy."""
+    newest = (
+        select(func.max(setting.c.version))
+        .where(setting.c.stream == stream, setting.c.policy == policy_version, setting.c.device.is_not(None))
+        .group_by(setting.c.device)
+    )
+    rows = db.execute(
+        select(setting.c.device, setting.c.payload).where(
+            setting.c.stream == stream, setting.c.version.in_(newest)
+        )
+    )
+    return {row.device: _read(row.payload) for row in rows}
 
 
 def next_setting(
@@ -206,10 +223,14 @@ def store_setting(db: Connection, made: Current, *, tick: int) -> None:
 known_optimum = lru_cache(maxsize=8192)(optimal_noise)
 
 
-def best_noise(theta: AnyTheta, policy: StreamPolicy) -> AnyNoise:
-    """The noise that leaves the most signal within ε of the operator, after what device-made windows cost."""
+def best_noise(theta: AnyTheta, policy: StreamPolicy, adversary: Adversary | None = None) -> AnyNoise:
+    """The noise that leaves the most signal within ε of the operator, after what device-made windows cost.
+
+    Against the policy's adversary, or another.
+    """
     epsilon = policy.epsilon.operator * (1 - ROOM)
     own = tilt_of_devices(policy) / NANO
+    adversary = adversary or policy.adversary
     if isinstance(theta, Class):
         tau0 = tau1 = largest_within(theta, policy.epsilon.operator - MARGIN)
         if not tau0:
@@ -217,9 +238,9 @@ def best_noise(theta: AnyTheta, policy: StreamPolicy) -> AnyNoise:
                 f"theta.start: its chains may forget too slowly for ε of {policy.epsilon.operator:g}: narrow it"
             )
     elif not own:
-        return known_optimum(theta, epsilon, policy.adversary)
+        return known_optimum(theta, epsilon, adversary)
     else:
-        tau0, tau1 = known_limits(theta, epsilon, policy.adversary)
+        tau0, tau1 = known_limits(theta, epsilon, adversary)
     if min(tau0, tau1) <= own:
         raise Problem(
             f"the device's own windows cost {own:.4f} at every tick, and ε of {policy.epsilon.operator:g} leaves "

@@ -172,8 +172,9 @@ def _price(
     if after.epsilon > budget:
         return after.epsilon, f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {budget:g}"
     for one in others:
-        found = one.public_loss(account.most(one.own, debit), policy)
-        if found > budget:
+        most = account.most(one.own, debit)
+        if not one.within_public(most, policy):
+            found = one.public_loss(most, policy)
             return found, f"the loss of {one.device} would be {found:.4f} of {budget:g}"
     return after.epsilon, None
 

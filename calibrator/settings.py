@@ -1,10 +1,13 @@
 """The noise settings of a cohort: those in force, new ones where they are due, for all devices and for single ones.
 
-When one is due and what it holds: calibrator/push.py, calibrator/own.py.
+When one is due and what it holds: calibrator/push.py, calibrator/own.py; in which order: calibrator/rounds.py.
 """
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
@@ -14,12 +17,22 @@ from broker.messages import NoiseSetting, StreamPolicy
 from broker.problem import Problem, Reason, Rejected
 from broker.signature import PrivateKey, verify
 from calibrator import store
-from calibrator.bookkeeper import Bookkeeper
+from calibrator.bookkeeper import Bookkeeper, Look, look_of
 from calibrator.clocks import Clocks
 from calibrator.follow import Followed
-from calibrator.learn import believed, believed_of_devices, last_look, progress
-from calibrator.own import Maker, holders
+from calibrator.learn import believed, progress
+from calibrator.own import Maker
 from calibrator.push import Current, current, next_setting, store_setting
+from calibrator.rounds import Round
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """What a round goes by: the versions of the policy and of the cohort's setting, and the last look."""
+
+    policy: int
+    cohorts: int
+    look: Look
 
 
 @dataclass(slots=True)
@@ -32,7 +45,8 @@ class Settings:
     bookkeeper: Bookkeeper
     clocks: Clocks
     log: FilteringBoundLogger
-    _own: dict[str, tuple[tuple[int, ...], dict[str, Current]]] = field(default_factory=dict)
+    timer: Callable[[], float] = time.monotonic
+    _rounds: dict[str, tuple[_At, Round]] = field(default_factory=dict)
 
     def in_force(self, db: Connection) -> dict[str, Current]:
         """The setting in force for each stream, a new one where it is due."""
@@ -66,34 +80,35 @@ class Settings:
             raise RuntimeError("no setting was made and none is in force")
         return kept
 
-    def of_devices(self, db: Connection) -> dict[str, dict[str, Current]]:
+    def of_devices(self, db: Connection, for_s: float = math.inf) -> dict[str, dict[str, Current]]:
         """By stream and device, the settings of devices that have their own; new ones where they are due.
 
-        What is believed of devices changes at looks alone, so only then are they gone through.
+        For about so long: `making` says which streams are not through yet.
         """
-        found = {}
+        ends = self.timer() + for_s
+        found: dict[str, dict[str, Current]] = {}
         for name, stream in self.followed.streams.items():
             cohorts = current(db, name, self.followed.version)
-            now = progress(db, name)
-            seen = (
-                self.followed.version,
-                cohorts.message.version if cohorts else 0,
-                last_look(now.windows),
-                now.contradictions,
-            )
-            known = self._own.get(name)
-            if known is None or known[0] != seen:
-                known = seen, self._make_own(db, name, stream)
-                self._own[name] = known
-            found[name] = known[1]
+            if cohorts is None:  # no noise keeps ε
+                continue
+            at = _At(self.followed.version, cohorts.message.version, look_of(progress(db, name)))
+            known = self._rounds.get(name)
+            if known is None or known[0] != at or not known[1].done:
+                found[name] = self._go_on(db, name, stream, cohorts, at, ends)
+            else:
+                found[name] = known[1].in_force
+        self._rounds = {name: one for name, one in self._rounds.items() if name in found}
         return found
 
-    def _make_own(self, db: Connection, name: str, stream: StreamPolicy) -> dict[str, Current]:
-        account = self.bookkeeper.account(db, name, stream)
-        own = believed_of_devices(db, name, stream)
-        others = holders(db, name, theta=account.theta, own=own)
-        if not own and not others:
-            return {}
+    @property
+    def making(self) -> set[str]:
+        """The streams of which a round has begun and is not done."""
+        return {name for name, (_, one) in self._rounds.items() if not one.done}
+
+    def _go_on(
+        self, db: Connection, name: str, stream: StreamPolicy, cohorts: Current, at: _At, ends: float
+    ) -> dict[str, Current]:
+        """One portion, of a new round where what it goes by has changed."""
         maker = Maker(
             self.cohort,
             name,
@@ -101,15 +116,18 @@ class Settings:
             self.followed.version,
             self.key,
             self.clocks.issue(stream),
-            account,
-            others,
+            self.bookkeeper.account(db, name, stream),
+            self.bookkeeper.issued(db, name),
+            cohorts,
         )
-        found, made = maker.settings(db, own)
-        for one in made:
-            self.log.info(
-                "own_setting_made", stream=name, device=one.message.device, version=one.message.version
-            )
-        return found
+        known = self._rounds.get(name)
+        if known is None or known[0] != at:
+            known = at, Round(db, maker, self.bookkeeper.own(db, name, stream))
+            self._rounds[name] = known
+        for one in known[1].go_on(db, maker, lambda: self.timer() >= ends):
+            message = one.message
+            self.log.info("own_setting_made", stream=name, device=message.device, version=message.version)
+        return known[1].in_force
 
     def know_again(self, db: Connection, payload: bytes) -> None:
         """Take up a setting of our own that the database has forgotten: its version must stand for nothing else."""

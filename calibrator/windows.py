@@ -6,7 +6,7 @@ themselves is added up beside it (calibrator/collect.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Engine
@@ -15,9 +15,10 @@ from structlog.typing import FilteringBoundLogger
 from broker.messages import StreamPolicy
 from broker.topics import Topics
 from calibrator import collect, release
-from calibrator.bookkeeper import Bookkeeper
+from calibrator.bookkeeper import Bookkeeper, look_of
 from calibrator.clocks import Clocks
 from calibrator.follow import Followed
+from calibrator.learn import progress
 from calibrator.mark import Marks
 
 
@@ -52,8 +53,11 @@ class Windows:
         if look is not None and first <= look.complete:
             del self._looked[stream]
 
-    def close_due(self, engine: Engine) -> list[release.Closed]:
-        """Close every window whose grace has passed, each with its debit in a transaction of its own.
+    def close_due(self, engine: Engine, besides: Collection[str] = ()) -> list[release.Closed]:
+        """Close every window whose grace has passed, besides those of some streams.
+
+        Each has its debit in a transaction of its own. A look may end it for the stream: own settings come before the
+        rest, since what a window may spend depends on them.
 
         The mark is written after the debits are durable and before anything of them is offered for publishing.
         """
@@ -61,32 +65,45 @@ class Windows:
         for name, stream in self.followed.streams.items():
             through = self.clocks.tick(stream, -self.grace_s) - 1
             look = _look(stream, through)
-            if name not in self.marks.stopped and self._looked.get(name) != look:
-                closed += self._close_stream(engine, name, stream, through)
+            if name in self.marks.stopped or name in besides or self._looked.get(name) == look:
+                continue
+            spans = self._due(engine, name, stream, through)
+            ended = self._close(engine, name, stream, spans)
+            closed += ended
+            if len(ended) == len(spans):
                 self._looked[name] = look
         if any(one.entry is not None for one in closed):
             with engine.begin() as db:
                 self.marks.write(db)
         return closed
 
-    def _close_stream(
-        self, engine: Engine, name: str, stream: StreamPolicy, through: int
-    ) -> list[release.Closed]:
+    def _due(self, engine: Engine, name: str, stream: StreamPolicy, through: int) -> list[release.Span]:
+        """The windows to close; what devices released of theirs is added up."""
         with engine.begin() as db:
             spans = release.due(db, name, stream, through=through)
             sums = collect.add_due(db, name, stream, through=through, topics=self.topics)
         for one in sums:
             self.log.info("added_up", stream=name, window=one.window, first=one.first, devices=one.devices)
         self.added += len(sums)
+        return spans
+
+    def _close(
+        self, engine: Engine, name: str, stream: StreamPolicy, spans: Iterable[release.Span]
+    ) -> list[release.Closed]:
+        """Close windows, where devices have settings of their own only up to the next look."""
         closed = []
         for span in spans:
             with engine.begin() as db:
+                before = look_of(progress(db, name))
                 account = self.bookkeeper.account(db, name, stream)
                 others = self.bookkeeper.holders(db, name, stream, account.theta)
                 ended = release.close(db, span, stream, account=account, topics=self.topics, others=others)
+                looked = look_of(progress(db, name)) != before
             self._tell(ended)
             closed.append(ended)
-        if spans:
+            if looked and others:
+                break
+        if closed:
             with engine.begin() as db:
                 release.prune(db, name, stream)
         return closed

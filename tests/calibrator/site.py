@@ -139,6 +139,7 @@ def desk(
     devices: DevicesSection | None = None,
     key: PrivateKey = CALIBRATOR,
     ops: Sequence[PrivateKey] = (OPS,),
+    timer: Callable[[], float] = time.monotonic,
 ) -> Iterator[Desk]:
     """Open the cohort's database as the daemon does."""
     clock = clock or Clock()
@@ -155,6 +156,7 @@ def desk(
             log=logger("debug", "json", log),
             mark_path=mark_path,
             devices=devices,
+            timer=timer,
         )
         yield Desk(cohort, engine, clock, log)
     finally:

@@ -32,9 +32,9 @@ from broker.problem import Reason
 from broker.theta import Entrywise, IntervalTheta
 from calibrator import books, store
 from calibrator.charge import Holder, spending
+from calibrator.issued import holders
 from calibrator.kind import UNPROVED, known_loss, of_wire, signal, tilts
 from calibrator.learn_k import MORE
-from calibrator.own import holders
 from calibrator.push import best_noise, make_setting, mixable
 from calibrator.receive import Arrived
 from calibrator.statistics_k import MOST_STATES

@@ -19,8 +19,9 @@ from broker.topics import parse
 from calibrator import books, store
 from calibrator.charge import NANO, Debit, operator_loss, price_public, public_debits
 from calibrator.config import DevicesSection
+from calibrator.issued import holders
 from calibrator.learn import FIRST_LOOK
-from calibrator.own import WORTH_OWN, holders
+from calibrator.own import WORTH_OWN
 from calibrator.push import Current, issued_to
 from pufferfish.binary import Box, Noise, loss
 from pufferfish.timeline import Entry, price
