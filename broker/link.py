@@ -20,6 +20,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from broker.eager import EagerClient
 from broker.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 5.0
@@ -80,7 +81,7 @@ class Link:
         self._ask_at: float | None = None
         self._refusals = 0
         self._unacknowledged: dict[int, tuple[float, Acknowledged]] = {}
-        self._client = client = Client(
+        self._client = client = EagerClient(
             CallbackAPIVersion.VERSION2,
             client_id=endpoint.secret_name(client_id),
             clean_session=not keep_session,
@@ -123,7 +124,7 @@ class Link:
         events = ready.get(peer.fileno(), 0)
         rc = MQTTErrorCode.MQTT_ERR_SUCCESS
         if events & ~select.POLLOUT or buffered:
-            rc = self._client.loop_read()
+            rc = self._client.read()
         if rc == 0 and self._client.want_write():
             rc = self._client.loop_write()
         if rc == 0:
