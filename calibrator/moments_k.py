@@ -12,10 +12,13 @@ measured on states simulated from the fitted chain (`simulated`), with the same 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrator.statistics import BANDS, WIDTHS
+from calibrator.statistics_k import pairs_of
 
 Floats = NDArray[np.float64]
 
@@ -23,8 +26,8 @@ LOWEST, HIGHEST = -9.0, 4.0
 """Where log(P_uv/P_uu) may lie."""
 RUNS, LENGTH = 320, 3072
 """How many runs are simulated, and how long each is."""
+FULL = 1 << 16
 _STEP = 1e-5
-_LARGEST = BANDS[-1][1]
 
 
 def size(k: int) -> int:
@@ -110,27 +113,41 @@ def independent(mu: Floats) -> Floats:
 
 
 def simulated(P: Floats, emission: Floats) -> Floats:
-    """The covariance per tick of the shares for this chain through this emission, from RUNS simulated runs."""
+    """The covariance per tick of the shares for this chain through this emission, from RUNS simulated runs.
+
+    Sixteen random bits decide each step, so what is simulated is a chain with probabilities rounded to 1/65536.
+    """
     k = len(P)
-    rng = np.random.Generator(np.random.PCG64(1))
+    (moves, P), (lies, emission) = lookup(P), lookup(emission)
+    begins, steps, noise = _draws()
     pi = stationary(P)
-    steps = np.cumsum(P, axis=1)[:, :-1]
-    states = np.empty((LENGTH, RUNS), dtype=np.int64)
-    state = (rng.random((RUNS, 1)) > np.cumsum(pi)[:-1]).sum(axis=1)
+    states = np.empty((LENGTH, RUNS), dtype=np.int32)
+    state = np.searchsorted(np.cumsum(pi)[:-1], begins).astype(np.int32)
     for tick in range(LENGTH):
         states[tick] = state
-        state = (rng.random((RUNS, 1)) > steps[state]).sum(axis=1)
-    noisy = (rng.random((LENGTH, RUNS, 1)) > np.cumsum(emission, axis=1)[:, :-1][states]).sum(axis=2)
-    starts = LENGTH - _LARGEST
-    offset = np.arange(RUNS) * k * k
-    first = noisy[:starts] * k + offset
-    columns = [np.stack([(noisy[:starts] == u).mean(axis=0) for u in range(k)], axis=1)]
-    for low, high in BANDS:
-        total = np.zeros(RUNS * k * k, dtype=np.int64)
-        for lag in range(low, high + 1):
-            total += np.bincount((first + noisy[lag : lag + starts]).ravel(), minlength=RUNS * k * k)
-        columns.append(total.reshape(RUNS, k * k) / (starts * (high - low + 1)))
+        state = moves[(state << 16) | steps[tick]]
+    noisy = np.ascontiguousarray(lies[(states << 16) | noise].T.astype(np.uint8))
+    starts = LENGTH - np.array([last for _, last in BANDS])
+    counts = np.stack([(noisy == u).mean(axis=1) for u in range(k)], axis=1)
+    pairs = pairs_of(noisy, k).reshape(RUNS, len(BANDS), -1) / (starts * np.array(WIDTHS))[:, None]
     # around the mean that is known, and so with no degree of freedom lost
     joint = pi[:, None] * band_means(P)
-    off = np.concatenate(columns, axis=1) - seen(pi, joint, emission)
-    return off.T @ off * (starts / RUNS)
+    off = np.concatenate([counts, pairs.reshape(RUNS, -1)], axis=1) - seen(pi, joint, emission)
+    off *= np.sqrt(np.repeat([LENGTH, *starts], [k, *[k * k] * len(BANDS)]))
+    return off.T @ off / RUNS
+
+
+def lookup(rows: Floats) -> tuple[NDArray[np.int32], Floats]:
+    """Where each of 65536 equally likely draws leads from each state, row after row, and the probabilities of that."""
+    edges = np.rint(np.cumsum(rows, axis=1) * FULL).astype(np.int64)
+    edges[:, -1] = FULL
+    widths = np.diff(edges, axis=1, prepend=0)
+    to = np.tile(np.arange(rows.shape[1], dtype=np.int32), len(rows))
+    return np.repeat(to, widths.ravel()), widths / FULL
+
+
+@cache
+def _draws() -> tuple[Floats, NDArray[np.int32], NDArray[np.int32]]:
+    rng = np.random.Generator(np.random.PCG64(1))
+    steps, noise = rng.integers(0, FULL, (2, LENGTH, RUNS), dtype=np.int32)
+    return rng.random(RUNS), steps, noise

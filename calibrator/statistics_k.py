@@ -6,7 +6,8 @@ each of them moves by 2 in all: 4. The noise on a band of w lags has scale c·w�
 so the whole vector costs (2 + Σ 4/c)/s: the Laplace mechanism, on coordinates divided by 1, c·w, … (The noise of
 calibrator/statistics.py grows with the number of coordinates; here they are too many for it.)
 
-The bands, and what is counted from the same starting ticks, are those of calibrator/statistics.py.
+The bands, and what is counted from the same starting ticks, are those of calibrator/statistics.py. `SumsK` counts one
+run after the other; `pairs_of` many runs of one length at once.
 """
 
 from __future__ import annotations
@@ -72,3 +73,37 @@ class SumsK:
             for lag in range(first, last + 1):
                 found = np.bincount(rows[:starts] + run[lag : lag + starts], minlength=self.k**2)
                 self.pairs[band] += found.reshape(self.k, self.k)
+
+
+def pairs_of(states: NDArray[np.uint8], k: int) -> Integers:
+    """The pairs of each row of states, band by band: those of `SumsK`, for many runs of one length at once.
+
+    A state is a row of bits, 64 ticks to a word; a lag is a shift, a conjunction and a count of bits. The last state
+    is what is left of the totals, which stand in its place on the way.
+    """
+    rows, ticks = states.shape
+    words = -(-ticks // 64)
+    here = np.zeros((rows, k, words * 64), dtype=bool)
+    np.equal(states[:, None, :], np.arange(k - 1, dtype=np.uint8)[:, None], out=here[:, :-1, :ticks])
+    here[:, -1, :ticks] = True
+    bits = np.packbits(here, axis=-1, bitorder="little").view("<u8")
+    later = np.zeros((rows, 1, k - 1, words + 1), dtype=np.uint64)
+    later[:, 0, :, :-1] = bits[:, :-1]
+    pairs = np.zeros((rows, len(BANDS), k, k), dtype=np.int64)
+    for band, (first, last) in enumerate(BANDS):
+        if ticks <= last:
+            break
+        used = -(-(ticks - last) // 64)
+        mask = np.full(used, ~np.uint64(0))
+        mask[-1] >>= np.uint64(used * 64 - (ticks - last))
+        begin = bits[:, :, None, :used] & mask
+        both = np.zeros((rows, k, k - 1, used), dtype=np.uint16)
+        for lag in range(first, last + 1):
+            moved = later[..., :used] >> np.uint64(lag) | later[..., 1 : used + 1] << np.uint64(64 - lag)
+            both += np.bitwise_count(begin & moved)
+        found = pairs[:, band]
+        found[:, :, :-1] = both.sum(axis=-1, dtype=np.int64)
+        alone = WIDTHS[band] * np.bitwise_count(begin[:, :, 0]).sum(axis=-1, dtype=np.int64)
+        found[:, :, -1] = alone - found.sum(axis=-1)
+        found[:, -1] -= found[:, :-1].sum(axis=1)
+    return pairs

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrator.estimate_k import EvidenceK, fit
-from calibrator.moments_k import described, stationary, transitions
+from calibrator.moments_k import FULL, described, lookup, stationary, transitions
 from calibrator.noise import variance
 from calibrator.region_k import cohort_intervals, device_intervals, entries
 from calibrator.statistics import BANDS, WIDTHS
-from calibrator.statistics_k import COARSENESS, SumsK, sensitivity
+from calibrator.statistics_k import COARSENESS, pairs_of, sensitivity
 from pufferfish.contraction import largest_tilt
 from pufferfish.emission import release_tilt, response
 from pufferfish.intervals import Class, Intervals
@@ -37,15 +37,21 @@ SLOW = np.eye(4) * 0.9 + FOUR * 0.1
 
 
 def sanitized(P: Floats, emission: Floats, *, ticks: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """One row per chain of P: its states through the emission."""
-    count = len(P)
-    steps, lies = np.cumsum(P, axis=2)[:, :, :-1], np.cumsum(emission, axis=1)[:, :-1]
-    place = np.arange(count)
-    state = (rng.random((count, 1)) > np.cumsum(stationary(P), axis=1)[:, :-1]).sum(axis=1)
+    """One row per chain of P: its states through the emission. Probabilities are rounded to 1/65536."""
+    count, k = P.shape[:2]
+    ends = np.rint(np.cumsum(P, axis=2)[:, :, :-1] * FULL).astype(np.uint32).reshape(count * k, k - 1)
+    columns = [np.ascontiguousarray(column) for column in ends.T]
+    lies, _ = lookup(emission)
+    first = np.arange(count, dtype=np.int32) * k
+    state = (rng.random((count, 1)) > np.cumsum(stationary(P), axis=1)[:, :-1]).sum(axis=1, dtype=np.int32)
     states = np.empty((ticks, count), dtype=np.uint8)
     for tick in range(ticks):
-        states[tick] = (rng.random((count, 1)) > lies[state]).sum(axis=1)
-        state = (rng.random((count, 1)) > steps[place, state]).sum(axis=1)
+        drawn = rng.integers(0, FULL, (2, count), dtype=np.uint16)
+        states[tick] = lies[(state << 16) | drawn[0]]
+        place = first + state
+        state = np.zeros(count, dtype=np.int32)
+        for column in columns:
+            state += drawn[1] >= column[place]
     return np.ascontiguousarray(states.T)
 
 
@@ -53,11 +59,7 @@ def evidence(
     states: NDArray[np.uint8], emission: Floats, *, scale: float, windows: int, rng: np.random.Generator
 ) -> EvidenceK:
     """Evidence of one device per row, with simulated noise of the charged scale, drawn once per window."""
-    count, k = len(states), len(emission)
-    sums = []
-    for row in states:
-        sums.append(SumsK(k))
-        sums[-1].add(row.tobytes())
+    (count, ticks), k = states.shape, len(emission)
 
     def drawn(width: float, *shape: int) -> Floats:
         p = -np.expm1(-1 / (scale * width))
@@ -66,16 +68,17 @@ def evidence(
         )
         return total.astype(np.float64)
 
-    pairs = np.array([one.pairs for one in sums], dtype=float)
+    pairs = pairs_of(states, k).astype(np.float64)
     for band in range(len(BANDS)):
         pairs[:, band] += drawn(WIDTHS[band] * COARSENESS[band], count, k, k)
+    starts = [float(max(0, ticks - last)) for _, last in BANDS]
     return EvidenceK(
         tuple(f"device-{number}" for number in range(count)),
         np.arange(count),
         np.repeat(emission[None], count, axis=0),
-        np.array([one.ticks for one in sums], dtype=float),
-        np.array([one.counts for one in sums]) + drawn(1, count, k),
-        np.array([one.starts for one in sums], dtype=float),
+        np.full(count, float(ticks)),
+        np.stack([(states == u).sum(axis=1) for u in range(k)], axis=1) + drawn(1, count, k),
+        np.repeat([starts], count, axis=0),
         pairs,
         np.full(count, windows * variance(scale)),
     )

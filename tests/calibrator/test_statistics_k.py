@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrator.statistics import BANDS, WIDTHS
-from calibrator.statistics_k import COARSENESS, MOST_STATES, SumsK, sensitivity
+from calibrator.statistics_k import COARSENESS, MOST_STATES, SumsK, pairs_of, sensitivity
 
 
 def counted(states: bytes, k: int) -> SumsK:
@@ -33,6 +33,15 @@ def test_sums_are_their_definition(length: int, k: int) -> None:
             pairs[states[t], states[t + lag]] += 1
         assert sums.starts[band] == starts
         assert sums.pairs[band].tolist() == pairs.tolist()
+
+
+@pytest.mark.parametrize("length", [1, 14, 64, 65, 104, 300])
+@pytest.mark.parametrize("k", [3, 8])
+def test_many_runs_at_once_are_one_after_the_other(length: int, k: int) -> None:
+    """Counted by bits, all rows at once, or by bins, row by row: the same pairs."""
+    states = np.random.default_rng(length).integers(0, k, (5, length), dtype=np.uint8)
+    expected = np.array([counted(row.tobytes(), k).pairs for row in states])
+    assert (pairs_of(states, k) == expected).all()
 
 
 def test_runs_add_up_and_gaps_are_not_bridged() -> None:
