@@ -7,7 +7,7 @@ other instants) or the number of its states (an account is about one kind of cha
 A noise setting is applied iff it is signed by a calibrator key, is for this stream and device, made for the applied
 policy, newer than the applied one, for as many states as that has, its Θ contains the policy's floor, every
 probability of its noise is at least the device's floor, and the loss recomputed here for its Θ, of the stream and the
-windows that the device releases together, is within the policy's ε for operators (agent/promise.py). Otherwise
+windows that the device releases together, is within the policy's ε for operators (broker/promise.py). Otherwise
 nothing changes, and the reason is kept for `status`.
 
 The last good ones lie on disk as they were received and are verified again, in full, when they are read.
@@ -23,11 +23,11 @@ from pathlib import Path
 
 from agent.config import TrustSection
 from agent.mark import replace_durably
-from agent.promise import operator_loss, windows_loss
 from agent.windows import tilt
 from broker.messages import NoiseSetting, Policy, Refusal, StreamPolicy, decode
 from broker.noise import Emission, Flips
 from broker.problem import Reason, Rejected
+from broker.promise import operator_loss, windows_loss
 from broker.signature import PublicKey, Signed, verify
 from broker.theta import BinaryTheta, IntervalTheta
 from broker.topics import Address

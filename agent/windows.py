@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from agent.promise import windows_loss
 from broker.messages import NoiseSetting, Release, StreamPolicy, encode
+from broker.promise import windows_loss
 from pufferfish.half_width import half_width
 from pufferfish.laplace import discrete_laplace, standard_deviation
 

@@ -98,20 +98,23 @@ class Maker:
             return None
         return noise if worth(noise, followed, factor) else None
 
-    def make(self, db: Connection, device: Device, noise: AnyNoise) -> Current:
-        """Sign and store a setting."""
-        return make_setting(
-            db,
-            cohort=self.cohort,
-            stream=self.stream,
-            policy_version=self.policy_version,
-            theta=device.theta,
-            noise=noise,
-            own=tilt_of_devices(self.policy),
-            key=self.key,
-            tick=self.tick,
-            device=device.name,
-        )
+    def make(self, db: Connection, device: Device, noise: AnyNoise) -> Current | None:
+        """Sign and store a setting; None where the device would not take it."""
+        try:
+            return make_setting(
+                db,
+                cohort=self.cohort,
+                stream=self.stream,
+                policy=self.policy,
+                policy_version=self.policy_version,
+                theta=device.theta,
+                noise=noise,
+                key=self.key,
+                tick=self.tick,
+                device=device.name,
+            )
+        except Problem:
+            return None
 
     def holder(self, device: str, own: Mapping[str, AnyTheta]) -> Holder:
         """What must be kept for a device with settings of its own."""

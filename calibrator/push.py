@@ -25,7 +25,9 @@ from functools import lru_cache
 from sqlalchemy import Connection, func, insert, select, update
 
 from broker.messages import NoiseSetting, StreamPolicy, encode
-from broker.problem import Problem
+from broker.noise import Emission, Flips
+from broker.problem import Problem, Rejected
+from broker.promise import operator_loss
 from broker.signature import PrivateKey, Signed
 from broker.theta import theta_of
 from calibrator.charge import MARGIN, NANO, Holder, known_limits, tilt_of_devices
@@ -50,6 +52,8 @@ from pufferfish.intervals import Class
 
 ROOM = 1e-9
 """Share of ε left free, so that a timeline's price, rounded up more generously than a constant loss, is within it."""
+LESS = (0.0, 1e-6, 1e-3, 0.05)
+"""Shares of a tilt that are left out, one after the other, until its proof is one that devices take."""
 WORTH_PUSHING = 1.05
 """A tighter setting is pushed when it lifts the signal 1−ρ0−ρ1 by at least this factor."""
 
@@ -125,10 +129,10 @@ def next_setting(
         db,
         cohort=cohort,
         stream=stream,
+        policy=policy,
         policy_version=policy_version,
         theta=theta,
         noise=noise,
-        own=tilt_of_devices(policy),
         key=key,
         tick=tick,
     )
@@ -161,15 +165,15 @@ def make_setting(
     *,
     cohort: str,
     stream: str,
+    policy: StreamPolicy,
     policy_version: int,
     theta: AnyTheta,
     noise: AnyNoise,
-    own: int,
     key: PrivateKey,
     tick: int,
     device: str | None = None,
 ) -> Current:
-    """Sign a setting under the stream's next version, and store it. `own` is what device-made windows cost."""
+    """Sign a setting under the stream's next version, and store it; Problem if devices would not take it."""
     highest = db.execute(select(func.max(setting.c.version)).where(setting.c.stream == stream)).scalar()
     message = NoiseSetting(
         version=(highest or 0) + 1,
@@ -178,11 +182,33 @@ def make_setting(
         stream=stream,
         device=device,
         theta=theta_of(theta),
-        noise=to_wire(noise, theta, own / NANO),
+        noise=proved(noise, theta, policy),
     )
     made = Current(message, encode(key.sign(message)))
     store_setting(db, made, tick=tick)
     return made
+
+
+def proved(noise: AnyNoise, theta: AnyTheta, policy: StreamPolicy) -> Flips | Emission:
+    """The noise as it is pushed, checked as a device checks it; Problem where it would be refused.
+
+    For more than two states a proof may fail by a rounding where another succeeds: a little less tilt is tried.
+    """
+    own, chains = tilt_of_devices(policy) / NANO, theta_of(theta)
+    why = ""
+    for share in LESS if isinstance(theta, Class) else LESS[:1]:
+        tau0, tau1 = (tau * (1 - share) for tau in tilts(noise))
+        less = noise_of(tau0, tau1, states_of(theta)) if share else noise
+        try:
+            pushed = to_wire(less, theta, own)
+            found = operator_loss(chains, pushed, own, policy.adversary)
+        except (Rejected, ValueError) as error:
+            why = str(error)
+            continue
+        if found <= policy.epsilon.operator:
+            return pushed
+        why = f"its loss is {found:.6g} of {policy.epsilon.operator:g}"
+    raise Problem(f"no device would take this noise: {why}")
 
 
 def sign_anew(db: Connection, key: PrivateKey) -> int:

@@ -82,7 +82,9 @@ class Round:
     def _device(self, maker: Maker, name: str) -> Device:
         return Device(name, self._own.get(name, maker.account.theta), self.in_force.get(name))
 
-    def _make(self, db: Connection, maker: Maker, device: Device, noise: AnyNoise) -> Current:
-        made = self.in_force[device.name] = maker.make(db, device, noise)
-        maker.issued.follow(db)
+    def _make(self, db: Connection, maker: Maker, device: Device, noise: AnyNoise) -> Current | None:
+        made = maker.make(db, device, noise)
+        if made is not None:
+            self.in_force[device.name] = made
+            maker.issued.follow(db)
         return made

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.config import load
-from agent.promise import operator_loss
 from agent.serve import read_report
 from agent.settings import Settings, Trust
 from agent.windows import tilt
 from broker.messages import NoiseSetting
 from broker.noise import Flips
 from broker.problem import Problem
+from broker.promise import operator_loss
 from broker.theta import theta_of
 from pufferfish.binary import Adversary, Box, Noise
 

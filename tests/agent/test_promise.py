@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.promise import operator_loss, windows_loss
 from agent.settings import Settings, Trust
 from agent.windows import tilt
 from broker.messages import Audiences, DeviceWindow, NoiseSetting
 from broker.noise import Certificate, Emission, Flips, Side
 from broker.problem import Reason, Rejected
+from broker.promise import operator_loss, windows_loss
 from broker.signature import PrivateKey
 from broker.theta import Entrywise, IntervalTheta
 from broker.topics import Address

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.outbox import RELEASES, Outbox
-from agent.promise import windows_loss
 from agent.settings import Settings
 from agent.simulate import SimulatedChain
 from agent.windows import Closed, MadeRelease, WindowCounter, release, tilt
@@ -25,6 +24,7 @@ from broker.messages import Audiences, DeviceWindow, Release, decode
 from broker.noise import flips_of
 from broker.problem import Reason, Rejected
 from broker.process import BrokerProcess
+from broker.promise import windows_loss
 from pufferfish.binary import limits, loss
 from tests.agent.activity import START, STATES, activity_noise, activity_policy
 from tests.agent.peer import DEVICE, WIDE, Peer, noise, policy, sign, stream_policy, wait_until, write_config

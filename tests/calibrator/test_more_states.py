@@ -28,19 +28,21 @@ from broker.messages import (
 )
 from broker.noise import Emission
 from broker.packing import bits_for, pack
-from broker.problem import Reason
-from broker.theta import Entrywise, IntervalTheta
-from calibrator import books, store
+from broker.problem import Problem, Reason
+from broker.promise import operator_loss
+from broker.theta import Entrywise, IntervalTheta, theta_of
+from calibrator import books, kind, store
 from calibrator.charge import Holder, spending
 from calibrator.issued import holders
 from calibrator.kind import UNPROVED, known_loss, of_wire, signal, tilts
 from calibrator.learn_k import MORE
-from calibrator.push import best_noise, make_setting, mixable
+from calibrator.push import best_noise, current, make_setting, mixable, proved
 from calibrator.receive import Arrived
 from calibrator.statistics_k import MOST_STATES
 from evaluation.estimation_k import FOUR, sanitized
 from hushmq.__main__ import main
-from pufferfish.contraction import certified_loss
+from pufferfish.contraction import Certificate as Proof
+from pufferfish.contraction import certificate_for, certified_loss
 from pufferfish.emission import response
 from pufferfish.intervals import Class, Intervals
 from tests.calibrator.conftest import Databases
@@ -340,10 +342,10 @@ def test_own_settings_mix_within_the_promise(tmp_path: Path) -> None:
                 db,
                 cohort="test",
                 stream=STREAM,
+                policy=stream,
                 policy_version=1,
                 theta=narrow,
                 noise=bold,
-                own=0,
                 key=CALIBRATOR,
                 tick=0,
                 device="d0",
@@ -354,6 +356,57 @@ def test_own_settings_mix_within_the_promise(tmp_path: Path) -> None:
         wide = setting.theta.chains
         kept = mixable(bold, [of_wire(setting.noise)], theta=wide, policy=stream)
         assert tilts(kept)[0] >= tilts(of_wire(setting.noise))[0] * (1 - 1e-6)
+
+
+def test_a_proof_that_fails_by_a_rounding_costs_a_little_tilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is pushed was checked as devices check it: the first proof is off, the noise pushed has one that holds."""
+    with desk(sqlite(tmp_path)) as at:
+        follow(at)
+        stream = at.cohort.policy.streams[STREAM]
+    narrow = around(0.05).chains
+    noise = best_noise(narrow, stream)
+    whole = proved(noise, narrow, stream)
+    assert of_wire(whole) == noise
+
+    def off(theta: Class, tau: float) -> Proof:
+        """A certificate that claims a millionth less than is proved, unless the tilt is smaller than was asked for."""
+        found = certificate_for(theta, tau)
+        if tau < tilts(noise)[0]:
+            return found
+        left, right = ((hops, R * (1 - 1e-6)) for hops, R in (found.left, found.right))
+        return Proof(found.tau, left, right)
+
+    monkeypatch.setattr(kind, "certificate_for", off)
+    less = proved(noise, narrow, stream)
+    assert operator_loss(theta_of(narrow), less, 0.0, "prior") <= stream.epsilon.operator
+    assert tilts(of_wire(less))[0] == pytest.approx(tilts(noise)[0], rel=1.1e-6)
+    assert tilts(of_wire(less))[0] < tilts(noise)[0]
+
+
+def test_no_setting_that_devices_refuse_is_signed(tmp_path: Path) -> None:
+    """Noise too weak for its Θ is not pushed, nor stored: one line says why."""
+    with desk(sqlite(tmp_path)) as at:
+        setting = follow(at)
+        stream = at.cohort.policy.streams[STREAM]
+        bold = best_noise(around(0.05).chains, stream)
+        with at.engine.begin() as db, pytest.raises(Problem, match="no device would take this noise"):
+            make_setting(
+                db,
+                cohort="test",
+                stream=STREAM,
+                policy=stream,
+                policy_version=1,
+                theta=setting.theta.chains,
+                noise=bold,
+                key=CALIBRATOR,
+                tick=0,
+            )
+        with at.engine.begin() as db:
+            found = current(db, STREAM, 1)
+        assert found is not None
+        assert found.message == setting
 
 
 def test_a_changed_noise_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
