@@ -7,6 +7,7 @@ the noise that was charged for. Every noise version is a row of its own; a devic
 Scoring with the weights of independent states gives each device's estimate; its variance is that of the estimate
 under the covariance the statistics really have. μ follows by generalised least squares, T coordinate by coordinate
 from the restricted likelihood, at the upper end of its confidence interval: a spread that is not seen yet is covered.
+What a device's region owes to T alone is then made narrower, as for two states.
 """
 
 from __future__ import annotations
@@ -33,12 +34,18 @@ from calibrator.moments_k import (
     transitions,
 )
 from calibrator.quantiles import chi_square_quantile
-from calibrator.spread import NEGLIGIBLE, NEWCOMER_CONFIDENCE
+from calibrator.spread import NEGLIGIBLE
 from calibrator.statistics import BANDS, WIDTHS
 from calibrator.statistics_k import COARSENESS
 
 DEVIATIONS = np.geomspace(0.005, 3.0, 48)
 """Standard deviations between devices that are tried, in logits."""
+OWN_CONFIDENCE = 0.99
+"""One-sided, for each coordinate of the spread T that a device's own region leans on."""
+ANY_CONFIDENCE = 0.9
+"""One-sided, for each coordinate of the spread T in the region of a device nothing is known of."""
+CAUTION = 0.35
+"""How much narrower a device's region is made where it rests on T alone; chosen with the above (docs/estimation.md)."""
 PULL = 4.0
 """The variance around its starting point of the chain that fits all devices together: it only keeps it in bounds."""
 RIDGE = 1e-6
@@ -96,7 +103,7 @@ class FitK:
     centre: Floats
     centre_covariance: Floats
     spread: Floats
-    """T at the upper ends of its intervals."""
+    """T at the upper ends of a newcomer's intervals."""
     chains: Floats
     covariances: Floats
 
@@ -115,24 +122,33 @@ def fit(evidence: EvidenceK) -> FitK | None:
         for _ in range(2):
             posterior = _posterior(devices, centre, spread)
             centre = np.clip(centre + np.clip(posterior.step, -1, 1), LOWEST, HIGHEST)
-            spread = _spread(*posterior.alone(spread, centre), upper=False)
+            spread = _spread(*posterior.alone(spread, centre))
         x = np.clip(x + np.clip(_posterior(devices, centre, spread).means - x, -1, 1), LOWEST, HIGHEST)
     devices = statistics.at(x)
-    spread = _spread(*_posterior(devices, centre, spread).alone(spread, centre), upper=True)
-    posterior = _posterior(devices, centre, spread)
-    centre = np.clip(centre + np.clip(posterior.step, -1, 1), LOWEST, HIGHEST)
-    posterior = _posterior(devices, centre, spread)
-    leaning = posterior.covariances / spread
-    known = posterior.centre_covariance
+    alone = _posterior(devices, centre, spread).alone(spread, centre)
+    wide = _spread(*alone, confidence=ANY_CONFIDENCE)
+    upper = _spread(*alone, confidence=OWN_CONFIDENCE)
+    (middle, any_), (_, own) = (_settled(devices, centre, T) for T in (wide, upper))
+    leaning = own.covariances / upper
+    whole = own.covariances + leaning @ own.centre_covariance @ np.swapaxes(leaning, 1, 2)
+    # Of a coordinate's variance, what is its device's own; and of that the share that is T's.
+    mine, share = (np.diagonal(each, axis1=1, axis2=2) for each in (own.covariances, leaning))
+    narrower = 1 - CAUTION * share * mine / np.diagonal(whole, axis1=1, axis2=2)
     return FitK(
         evidence.k,
         evidence.devices,
-        centre,
-        known,
-        spread,
-        np.clip(posterior.means, LOWEST, HIGHEST),
-        posterior.covariances + leaning @ known @ np.swapaxes(leaning, 1, 2),
+        middle,
+        any_.centre_covariance,
+        wide,
+        np.clip(own.means, LOWEST, HIGHEST),
+        narrower[:, :, None] * whole * narrower[:, None, :],
     )
+
+
+def _settled(devices: _Devices, centre: Floats, spread: Floats) -> tuple[Floats, _Posterior]:
+    """μ after a step towards its best value under this T, and the devices' posteriors there."""
+    centre = np.clip(centre + np.clip(_posterior(devices, centre, spread).step, -1, 1), LOWEST, HIGHEST)
+    return centre, _posterior(devices, centre, spread)
 
 
 def pooled(evidence: EvidenceK) -> Floats:
@@ -286,7 +302,7 @@ def _inverse(matrices: Floats) -> Floats:
     return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
 
 
-def _spread(z: Floats, V: Floats, *, upper: bool) -> Floats:
+def _spread(z: Floats, V: Floats, *, confidence: float | None = None) -> Floats:
     """T of each coordinate from estimates z with variances V: the likeliest, or the upper end of its interval.
 
     The height is the restricted log likelihood; for the interval see calibrator/spread.py.
@@ -299,11 +315,11 @@ def _spread(z: Floats, V: Floats, *, upper: bool) -> Floats:
     square = weight * (z.T[:, None, :] - mu[..., None]) ** 2
     height = 0.5 * (np.log(weight).sum(axis=-1) - square.sum(axis=-1) - np.log(total))
     best = height.argmax(axis=1)
-    if not upper:
+    if confidence is None:
         likeliest: Floats = T[best]
         return likeliest
     freedom = m - 1
-    u = freedom / chi_square_quantile(1 - NEWCOMER_CONFIDENCE, freedom)
+    u = freedom / chi_square_quantile(1 - confidence, freedom)
     drop = freedom * (math.log(u) - 1 + 1 / u) / 2
     # Devices more alike than chance has them put the top at a negative T.
     squares = (weight[:, 0] ** 2).sum(axis=-1)

@@ -1,6 +1,6 @@
 """Regions of a fit of k states: entrywise intervals of the transitions forward and backward in time.
 
-An interval is a multiple of the standard deviation of the entry's logit, or of the entry itself, whichever reaches
+An interval is a multiple of the standard deviation of the entry's logit, or of its angle arcsin √p, whichever reaches
 further on either side: where little is known an entry may be all but nothing, and no logit says so. Where next to
 nothing is known, standard deviations are not to be trusted either: the interval is [0, 1]. The multiple makes all
 2·k² intervals hold at once with the confidence asked for, given their correlation: k·(k−1) numbers decide them all.
@@ -41,10 +41,11 @@ def intervals(x: Floats, covariances: Floats, k: int, confidence: float) -> tupl
     multiple = box_quantiles(confidence, columns / np.maximum(deviation, 1e-300)[:, None, :])
     reach = (multiple[:, None] * deviation).reshape(middle.shape)
     logit, far = np.log(middle) - np.log1p(-middle), np.minimum(reach / (middle * (1 - middle)), 40.0)
-    low = np.minimum(1 / (1 + np.exp(far - logit)), there[:, 0] - reach)
-    high = np.maximum(1 / (1 + np.exp(-far - logit)), there[:, 0] + reach)
-    low, high = np.where(far > VAGUE, 0.0, low), np.where(far > VAGUE, 1.0, high)
-    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    angle, wide = np.arcsin(np.sqrt(middle)), reach / np.sqrt(4 * middle * (1 - middle))
+    low = np.minimum(1 / (1 + np.exp(far - logit)), np.sin(np.maximum(angle - wide, 0.0)) ** 2)
+    high = np.maximum(1 / (1 + np.exp(-far - logit)), np.sin(np.minimum(angle + wide, np.pi / 2)) ** 2)
+    low, high = np.minimum(low, there[:, 0]), np.maximum(high, there[:, 0])
+    return np.where(far > VAGUE, 0.0, low), np.where(far > VAGUE, 1.0, high)
 
 
 def cohort_intervals(found: FitK, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:

@@ -41,7 +41,7 @@ def cohort(
 ) -> EvidenceK:
     rng = np.random.default_rng(seed)
     states = sanitized(transitions(x, K), emission, ticks=ticks, rng=rng)
-    return evidence(states, emission, scale=scale, windows=2, rng=rng)
+    return evidence([states], emission, scale=scale, draws=2, rng=rng)
 
 
 def found_in(found: EvidenceK) -> FitK:
@@ -181,7 +181,7 @@ def test_slow_levels_are_a_misfit_and_are_covered() -> None:
     states = (draws > np.where(level[..., None], [0.2, 0.4], [0.6, 0.8])).sum(axis=2)
     lies = np.cumsum(EMISSION, axis=1)[:, :-1]
     sent = (rng.random((devices, ticks, 1)) > lies[states]).sum(axis=2).astype(np.uint8)
-    seen_ = evidence(sent, EMISSION, scale=10.0, windows=2, rng=rng)
+    seen_ = evidence([sent], EMISSION, scale=10.0, draws=2, rng=rng)
     found = found_in(seen_)
     misfit = measure(seen_, found)
     far = misfit.bands[-1]

@@ -25,14 +25,14 @@ def test_the_noise_has_the_variance_it_states() -> None:
     """The charged noise on the counts is as wide as the evidence says, for each band as well."""
     states = np.zeros((400, 200), dtype=np.uint8)
     emission = np.array(response(3, 2.0))
-    found = evidence(states, emission, scale=20.0, windows=3, rng=np.random.default_rng(2))
+    found = evidence([states], emission, scale=20.0, draws=3, rng=np.random.default_rng(2))
     assert found.counts[:, 1].var() == pytest.approx(found.variance[0], rel=0.3)
     assert found.pairs[:, 3, 1, 1].var() == pytest.approx(found.variance[0] * (27 * 2) ** 2, rel=0.3)
 
 
 def test_coverage_counts_what_is_held() -> None:
     """With much signal nearly every device is held, and fewer are where the intervals are cut by a quarter."""
-    setting = Setting("THREE", THREE, 8, 6, 5_000, 0.3)
+    setting = Setting("THREE", THREE, 8, 1, 0.3, devices=6)
     found = coverage(setting, cohorts=4, seed=1)
     assert found.own > 0.8
     assert found.narrower < found.own
