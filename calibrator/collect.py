@@ -41,12 +41,15 @@ def collect(db: Connection, address: Address, payload: bytes, policy: StreamPoli
         return 0
     if known is not None:
         raise Rejected(Reason.TAMPERED, f"the window from tick {message.first} came before with other counts")
+    late = message.first <= _added_through(db, stream, window)
+    if late and message.first < _newest(db, stream, window, device):
+        return 0  # a device releases one window after the other: this one was added and is forgotten
     db.execute(
         insert(collected).values(
             stream=stream, window=window, device=device, first=message.first, payload=payload
         )
     )
-    if message.first > _added_through(db, stream, window):
+    if not late:
         return 0
     _count_late(db, device, stream, message.ticks)
     return message.ticks
@@ -165,6 +168,16 @@ def _added_through(db: Connection, stream: str, window: str) -> int:
     found = db.execute(
         select(closed.c.through).where(
             closed.c.stream == stream, closed.c.window == window, closed.c.scope == DEVICES
+        )
+    ).scalar()
+    return -1 if found is None else int(found)
+
+
+def _newest(db: Connection, stream: str, window: str, device: str) -> int:
+    """The first tick of the newest window that came of a device; −1 before any did."""
+    found = db.execute(
+        select(func.max(collected.c.first)).where(
+            collected.c.stream == stream, collected.c.window == window, collected.c.device == device
         )
     ).scalar()
     return -1 if found is None else int(found)

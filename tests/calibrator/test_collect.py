@@ -106,6 +106,28 @@ def test_the_same_bytes_count_once_and_others_are_tampering(here: Desk) -> None:
     assert here.cohort.aside() == {"d0": Reason.TAMPERED}
 
 
+def test_what_is_added_and_forgotten_does_not_come_late(here: Desk) -> None:
+    """A broker that was not acknowledged in time sends a whole queue again: windows long added are no late ones."""
+    here.clock.tick = START + 4 * TICKS + 2
+    queue = [made(here, "d0", START + number * TICKS, (4, 5)) for number in range(4)]
+    here.cohort.take(queue)
+    here.cohort.close_due()
+    assert len(sums(here)) == 4
+    assert collected(here) == 1
+    here.cohort.take(queue)
+    here.cohort.close_due()
+    assert len(sums(here)) == 4
+    with here.engine.begin() as db:
+        assert late_ticks(db, STREAM) == 0
+    # A device that comes too late for all of them is counted once for each.
+    late = [made(here, "d1", START + number * TICKS, (4, 5)) for number in range(4)]
+    for _ in range(2):
+        here.cohort.take(late)
+        here.cohort.close_due()
+    with here.engine.begin() as db:
+        assert late_ticks(db, STREAM) == 36
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
