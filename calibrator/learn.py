@@ -13,15 +13,18 @@ quarters of all evidence; what is older is forgotten, and the tables do not grow
 wait (calibrator/pending.py), and noise is drawn only when there is something to look at: at a look, and at the checks
 1, 2, 4, … windows after one, if anything is believed that a check could contradict.
 
-A look whose centre lies outside what was believed contradicts it, and so does a check between looks that finds the
-centre of the cohort, beyond doubt, elsewhere. Then the data has changed: what was believed is dropped, Θ is the
-policy's start again, and the latest block is the first evidence of the new sequence.
+Looks and checks hold the evidence since the last look against what is believed. Where it puts the cohort's centre
+elsewhere beyond doubt, or several devices outside the cohort's Θ, the data has changed: all that was believed and all
+evidence is dropped, for it is not known how much of it is older than the change; Θ is the policy's start again, and
+a new sequence begins. Where it contradicts what is believed of single devices, only they are forgotten: they have the
+cohort's Θ, like a newcomer, or where the evidence contradicts that too, the policy's start.
 
 What is learned, and when, is a function of statistics that were charged to the public account, and of nothing else.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, overload
@@ -42,8 +45,10 @@ from pufferfish.intervals import Class
 
 FIRST_LOOK = 4
 """Windows before the first look."""
-CHECK_CONFIDENCE = 0.999
-"""Of a check between looks: a false alarm costs nothing but evidence."""
+CHANGE_ERROR = 0.001
+"""The probability that chance is ever taken for a change, over all looks, checks and devices, while Θ is right."""
+MANY = 0.1
+"""More than this share of the devices outside the cohort's Θ, and more than one, contradict it."""
 MISFIT_ERROR = 0.001
 """The probability that chains of first order are ever taken for a misfit, over all looks and bands of lags.
 
@@ -63,9 +68,10 @@ R_co = TypeVar("R_co", Box, Class, covariant=True)
 class Found(Protocol[R_co]):
     """What a fit says of the cohort and of each device."""
 
+    @property
+    def size(self) -> int: ...
     def cohort(self, confidence: float) -> R_co: ...
     def centre(self, confidence: float) -> R_co: ...
-    def middle(self) -> R_co: ...
     def devices(self, confidence: float) -> Mapping[str, R_co]: ...
     def misfit(self, error: float) -> Misfit: ...
 
@@ -81,6 +87,7 @@ class Learner(Mechanism, Protocol[R]):
     def read(self, row: Row[tuple[object, ...]]) -> R: ...
     def written(self, believed: R) -> dict[str, object]: ...
     def shifted(self, theta: R, shift: float) -> R: ...
+    def anything(self, like: R) -> R: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +202,9 @@ def note(db: Connection, stream: str, window: Iterable[Counted], *, tilt: int, l
     looks = now.windows == last_look(now.windows)
     if looks or (is_check(since_look) and COHORT in _beliefs(db, stream, learner)):
         learner.add(db, stream, block, pending.draw(db, stream, learner))
-        if looks:
+        now = _check(db, stream, block, now, learner)
+        if looks and now.windows:
             now = _look(db, stream, block, now, learner)
-        elif _contradicted(db, stream, block, learner):
-            now = _restart(db, stream, block, now, learner, windows=since_look)
     _keep(db, stream, now)
 
 
@@ -222,8 +228,36 @@ def share_of_look(block: int) -> float:
     return 0.5 ** (block + 1)
 
 
+def change_error(block: int) -> float:
+    """What each test for a change in this block may have of CHANGE_ERROR.
+
+    Block k ≥ 1 is of 2^(k+1) windows: it has k+1 checks, and its look.
+    """
+    return CHANGE_ERROR * share_of_look(block - 1) / (block + 2)
+
+
 def _misfit_error(block: int) -> float:
     return MISFIT_ERROR * share_of_look(block)
+
+
+def _check(db: Connection, stream: str, block: int, now: Progress, learner: Learner[R]) -> Progress:
+    """Hold the evidence since the last look against what is believed, and drop what it contradicts beyond doubt."""
+    believed = _beliefs(db, stream, learner)
+    recent = learner.found(db, stream, since=block) if believed else None
+    if recent is None:
+        return now
+    whole = believed[COHORT]
+    error = change_error(block)
+    own = recent.devices(1 - error / 2 / recent.size)
+    outside = {device for device, chains in own.items() if _both(chains, whole) is None}
+    if _both(recent.centre(1 - error / 2), whole) is None or len(outside) > max(1, MANY * len(own)):
+        return _restart(db, stream, now, learner)
+    changed = {device for device, chains in own.items() if _both(chains, believed.get(device, whole)) is None}
+    if not changed:
+        return now
+    _forget(db, stream, changed, learner)
+    _believe(db, stream, {device: learner.anything(whole) for device in changed & outside}, learner)
+    return Progress(now.windows, now.shift, now.contradictions + 1)
 
 
 def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learner[R]) -> Progress:
@@ -233,52 +267,46 @@ def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learn
         return now
     confidence = 1 - (1 - CONFIDENCE) * share_of_look(block) / 2
     believed = _beliefs(db, stream, learner)
-    old = believed.get(COHORT)
-    if old is not None and not old.contains(found.middle()):
-        return _restart(db, stream, block, now, learner, windows=now.windows - last_look(now.windows - 1))
-    region = found.cohort(confidence)
-    whole = region if old is None else old.intersect(region)
-    fresh = {device: _within(chains, whole) for device, chains in believed.items()} | {COHORT: whole}
-    for device, own in found.devices(confidence).items():
-        fresh[device] = _within(_within(own, believed.get(device, own)), whole)
-    _believe(db, stream, fresh, learner)
+    whole = _both(found.cohort(confidence), believed.get(COHORT))
+    if whole is None:
+        return _restart(db, stream, now, learner)
+    known = believed | {
+        device: _both(own, believed.get(device)) for device, own in found.devices(confidence).items()
+    }
+    torn = {device for device, own in known.items() if own is None}
+    _forget(db, stream, torn, learner)
+    fresh = {device: _both(own, whole) or own for device, own in known.items() if own is not None}
+    _believe(db, stream, fresh | {COHORT: whole}, learner)
     statistic = learner.statistic
     db.execute(
         delete(statistic).where(statistic.c.stream == stream, statistic.c.block < block - KEPT_BLOCKS + 2)
     )
-    return Progress(now.windows, found.misfit(_misfit_error(block)).shift, now.contradictions)
+    shift = found.misfit(_misfit_error(block)).shift
+    return Progress(now.windows, shift, now.contradictions + bool(torn))
 
 
-def _within(own: R, other: R) -> R:
-    """Both together; where they contradict each other, the device's own newest region counts."""
+def _both(one: R, other: R | None) -> R | None:
+    """The chains of both; None where there are none. Nothing believed excludes nothing."""
     try:
-        return own.intersect(other)
+        return one if other is None else one.intersect(other)
     except ValueError:
-        return own
+        return None
 
 
-def _contradicted(db: Connection, stream: str, block: int, learner: Learner[R]) -> bool:
-    """Whether the evidence since the last look puts the cohort's centre, beyond doubt, outside what is believed."""
-    old = _beliefs(db, stream, learner).get(COHORT)
-    found = None if old is None else learner.found(db, stream, since=block)
-    if old is None or found is None:
-        return False
-    try:
-        old.intersect(found.centre(CHECK_CONFIDENCE))
-    except ValueError:
-        return True
-    return False
+def _restart(db: Connection, stream: str, now: Progress, learner: Learner[R]) -> Progress:
+    """Drop all that was believed and all evidence: what comes now is the first of a new sequence.
+
+    Of the evidence at hand it is not known how much is older than the change.
+    """
+    for table in (learner.belief, learner.statistic):
+        db.execute(delete(table).where(table.c.stream == stream))
+    return Progress(0, 0.0, now.contradictions + 1)
 
 
-def _restart(
-    db: Connection, stream: str, block: int, now: Progress, learner: Learner[R], *, windows: int
-) -> Progress:
-    """Drop what was believed and all evidence but the latest block, which becomes the first of a new sequence."""
-    belief, statistic = learner.belief, learner.statistic
-    db.execute(delete(belief).where(belief.c.stream == stream))
-    db.execute(delete(statistic).where(statistic.c.stream == stream, statistic.c.block != block))
-    db.execute(update(statistic).where(statistic.c.stream == stream).values(block=block_of(windows)))
-    return Progress(windows, 0.0, now.contradictions + 1)
+def _forget(db: Connection, stream: str, devices: Iterable[str], learner: Learner[R]) -> None:
+    """Drop what is believed of these devices, and their evidence."""
+    for table, device in itertools.product((learner.belief, learner.statistic), devices):
+        db.execute(delete(table).where(table.c.stream == stream, table.c.device == device))
 
 
 def _beliefs(db: Connection, stream: str, learner: Learner[R]) -> dict[str, R]:
@@ -291,10 +319,9 @@ def _believe(db: Connection, stream: str, fresh: Mapping[str, R], learner: Learn
         db.execute(
             delete(learner.belief).where(learner.belief.c.stream == stream, learner.belief.c.device == device)
         )
-    db.execute(
-        insert(learner.belief),
-        [{"stream": stream, "device": device, **learner.written(one)} for device, one in fresh.items()],
-    )
+    rows = [{"stream": stream, "device": device, **learner.written(one)} for device, one in fresh.items()]
+    if rows:
+        db.execute(insert(learner.belief), rows)
 
 
 def _keep(db: Connection, stream: str, now: Progress) -> None:

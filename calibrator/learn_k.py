@@ -21,7 +21,7 @@ from calibrator.pending import Drawn, Groups
 from calibrator.statistics import BANDS
 from calibrator.statistics_k import MULTIPLES, sensitivity
 from calibrator.store import belief_k, setting, statistic_k
-from pufferfish.intervals import Class
+from pufferfish.intervals import Class, Intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,16 @@ class FoundK:
     evidence: EvidenceK
     fit: FitK
 
+    @property
+    def size(self) -> int:
+        """How many devices there is evidence of."""
+        return len(self.fit.devices)
+
     def cohort(self, confidence: float) -> Class:
         return region_k.cohort_region(self.fit, confidence)
 
     def centre(self, confidence: float) -> Class:
         return region_k.centre_region(self.fit, confidence)
-
-    def middle(self) -> Class:
-        return region_k.centre_class(self.fit)
 
     def devices(self, confidence: float) -> dict[str, Class]:
         return region_k.device_regions(self.fit, confidence)
@@ -147,6 +149,12 @@ class More:
     def shifted(self, theta: Class, shift: float) -> Class:
         """The chains of Θ moved by the misfit's shift."""
         return misfit_k.slowed(theta, shift)
+
+    def anything(self, like: Class) -> Class:
+        """A belief that excludes nothing."""
+        k = range(like.k)
+        all_ = Intervals(tuple(tuple(0.0 for _ in k) for _ in k), tuple(tuple(1.0 for _ in k) for _ in k))
+        return Class(all_, all_)
 
 
 MORE = More()

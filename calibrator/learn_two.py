@@ -27,14 +27,16 @@ class Found:
     evidence: Evidence
     fit: Fit
 
+    @property
+    def size(self) -> int:
+        """How many devices there is evidence of."""
+        return len(self.fit.devices)
+
     def cohort(self, confidence: float) -> Box:
         return region.cohort_region(self.fit, confidence)
 
     def centre(self, confidence: float) -> Box:
         return region.centre_region(self.fit, confidence)
-
-    def middle(self) -> Box:
-        return region.centre_box(self.fit)
 
     def devices(self, confidence: float) -> dict[str, Box]:
         return region.device_regions(self.fit, confidence)
@@ -117,8 +119,13 @@ class Two:
         """The chains of Θ moved by the misfit's shift."""
         return misfit.shifted(theta, shift)
 
+    def anything(self, like: Box) -> Box:
+        """A belief that excludes nothing."""
+        return ANYTHING
+
 
 TWO = Two()
+ANYTHING = Box(1e-9, 1 - 1e-9, 1e-9, 1 - 1e-9)
 SUMMED = tuple(column.name for column in statistic.c if not column.primary_key)
 
 

@@ -31,16 +31,6 @@ def centre_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
     return _box(low[0], high[0])
 
 
-def centre_box(found: Fit) -> Box:
-    """The cohort's centre, as a box of one chain."""
-    return _point(found.centre)
-
-
-def _point(x: Floats) -> Box:
-    pi1, lam = (float(value) for value in chain(x))
-    return Box.point(*(min(1 - 1e-6, (1 - lam) * share) for share in (pi1, 1 - pi1)))
-
-
 def _box(low: Floats, high: Floats) -> Box:
     return Box(float(low[0]), float(high[0]), float(low[1]), float(high[1]))
 

@@ -77,11 +77,6 @@ def centre_region(found: FitK, confidence: float = CONFIDENCE) -> Class:
     return _class(low[0], high[0])
 
 
-def centre_class(found: FitK) -> Class:
-    """The cohort's centre, as a class of one chain."""
-    return point(found.centre, found.k)
-
-
 def point(x: Floats, k: int) -> Class:
     """One chain."""
     both = entries(x, k)

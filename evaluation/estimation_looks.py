@@ -56,6 +56,10 @@ CHANGES = (
     Life(_hourly("alike", 4, N10), turned=(-1.0, -1.0)),
     *(Life(_hourly("N1–N11", 4, MIDDLE), turned=(by, by)) for by in (-0.5, -1.0, -2.0)),
     Life(_hourly("N1–N11", 4, MIDDLE), change=24, turned=(-1.0, -1.0)),
+    *(
+        Life(_hourly("N1–N11", 4, MIDDLE), change=16, turned=(-1.0, -1.0), gradually=32),
+        Life(_hourly("alike", 2, QUICK), change=16, turned=(-1.0, -1.0), gradually=32),
+    ),
 )
 
 
@@ -78,7 +82,7 @@ class Looks:
     misfit: float
     """Cohorts with a look that found a misfit."""
     apart: float
-    """Cohorts with a device whose region met not what was believed of it before, or not the cohort's."""
+    """Cohorts with a device that contradicted what was believed of it, or whose region did not meet the cohort's."""
     own_width: float
     """Of q at the last look, the median."""
     cohort_width: float
@@ -98,16 +102,14 @@ def looks(life: Life, *, cohorts: int, seed: int) -> Looks:
             (by_look if one.looked else by_check)[number] = True
             continue
         held = _held(one, lives.truth[number])
-        if not one.progress.contradictions:
+        if one.looked and one.window == one.progress.windows:
             each.setdefault(one.window, []).append(held)
         always[number] &= held
         members[number] &= [_holds(one.theta, chain) for chain in lives.truth[number]]
         newcomers[number] &= [_holds(one.theta, chain) for chain in lives.strangers[number]]
         misfit[number] |= one.progress.shift < 0
-        old = before.own if before else {}
-        apart[number] |= not all(
-            one.theta.contains(own) and old.get(device, own).contains(own) for device, own in one.own.items()
-        )
+        again = before is not None and one.progress.contradictions > before.progress.contradictions
+        apart[number] |= again or not all(one.theta.contains(own) for own in one.own.values())
     widths = [
         (np.median([own.q_high - own.q_low for own in one.own.values()]), one.theta.q_high - one.theta.q_low)
         for one in last.values()
@@ -141,13 +143,14 @@ def followed(life: Life, *, cohorts: int, seed: int) -> Followed:
     lost, held = np.zeros((2, cohorts, life.setting.devices), dtype=bool)
     since = np.zeros(held.shape)
     contradicted = np.zeros(cohorts, dtype=bool)
+    goal = lives.chains(life.windows)
     for one in lives.moments():
-        now = _held(one, lives.turned[one.cohort])
+        now = _held(one, goal[one.cohort])
         if one.window <= life.change:
             lost[one.cohort] = ~now
         else:
             since[one.cohort][now & ~held[one.cohort]] = one.window - life.change
-            contradicted[one.cohort] |= one.theta is None
+            contradicted[one.cohort] |= one.progress.contradictions > 0
         held[one.cohort] = now
     waited = since[lost & held]
     return Followed(
@@ -205,9 +208,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for life in CHANGES[chosen]:
             change = followed(life, cohorts=args.cohorts, seed=args.seed)
             print(
-                f"| {_named(life)} | {life.turned[0]:+g} | {life.change} | {change.lost:.1%} "
-                f"| {change.contradicted:.1%} | {change.windows[0]:g}, {change.windows[1]:g} "
-                f"| {change.missed:.1%} |",
+                f"| {_named(life)} | {life.turned[0]:+g} | {life.change}–{life.change + life.gradually} "
+                f"| {change.lost:.1%} | {change.contradicted:.1%} "
+                f"| {change.windows[0]:g}, {change.windows[1]:g} | {change.missed:.1%} |",
                 flush=True,
             )
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)

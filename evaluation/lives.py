@@ -41,7 +41,9 @@ class Life:
     later: Setting | None = None
     """Its noise and its charge are those after the change."""
     turned: tuple[float, float] = (0.0, 0.0)
-    """The change moves logit q and logit r of every device by this."""
+    """The change moves logit q and logit r of every device by this …"""
+    gradually: int = 1
+    """… in equal steps, over so many windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,10 @@ class Lives:
             self.life.setting.chains(total, self._rng).reshape(shape) for _ in range(2)
         )
 
-    @property
-    def turned(self) -> Floats:
-        """The chains after the change."""
-        logits = np.log(self.truth) - np.log1p(-self.truth) + np.array(self.life.turned)
+    def chains(self, window: int) -> Floats:
+        """The chains in this window."""
+        done = min(1.0, max(0.0, (window - self.life.change) / self.life.gradually))
+        logits = np.log(self.truth) - np.log1p(-self.truth) + done * np.array(self.life.turned)
         chains: Floats = 1 / (1 + np.exp(-logits))
         return chains
 
@@ -100,7 +102,7 @@ class Lives:
         devices = self.life.setting.devices
         engine = create_engine("sqlite://")
         store.metadata.create_all(engine)
-        (q, r), (later_q, later_r) = (chains.reshape(-1, 2).T for chains in (self.truth, self.turned))
+        q, r = self.truth.reshape(-1, 2).T
         streams = Streams(q, r, self._rng)
         settings = [self.life.setting, *([self.life.later] if self.life.later else [])]
         versions = [
@@ -111,8 +113,8 @@ class Lives:
                 self._announce(db, version)
             before = [Progress()] * self.cohorts
             for window in range(1, self.life.windows + 1):
-                if window == self.life.change + 1:
-                    streams.turn(later_q, later_r)
+                q, r = self.chains(window).reshape(-1, 2).T
+                streams.turn(q, r)
                 version = versions[-1 if window > self.life.change else 0]
                 sums = self._window(streams, version)
                 for cohort in range(self.cohorts):

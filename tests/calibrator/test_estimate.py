@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from calibrator import estimate
 from calibrator.estimate import Evidence, Observed, chain, fit, pooled
 from calibrator.moments import band_powers, covariance, mean
-from calibrator.region import centre_box, centre_region, cohort_region, device_regions
+from calibrator.region import centre_region, cohort_region, device_regions
 from calibrator.spread import HIGHEST, LOWEST
 from calibrator.statistics import BANDS, WIDTHS
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
@@ -174,7 +174,7 @@ def test_regions_widen_with_the_confidence_and_contain_their_centre() -> None:
     assert found is not None
     for region in (cohort_region, centre_region, lambda f, c: device_regions(f, c)["d0"]):
         assert region(found, 0.99).contains(region(found, 0.95))
-        assert region(found, 0.95).contains(centre_box(found))
+        assert region(found, 0.95).contains(centre_region(found, 1e-6))
     assert cohort_region(found).contains(centre_region(found))
 
 

@@ -14,6 +14,7 @@ from calibrator import learn, store
 from calibrator.kind import written
 from calibrator.learn import (
     FIRST_LOOK,
+    Progress,
     block_of,
     last_look,
     learned,
@@ -153,25 +154,78 @@ def test_drift_widens_at_once(db: Connection) -> None:
         windows += 1
         assert windows <= FIRST_LOOK
     assert theta(db).contains(START)
-    kept = db.execute(select(store.statistic.c.ticks).where(store.statistic.c.device == "d0")).scalars().all()
-    assert kept == [windows * TICKS]
+    assert db.execute(select(store.statistic)).first() is None, "how much of it is older than the change?"
     assert db.execute(select(func.count()).select_from(store.pending)).scalar_one() == 0
     take(db, changed, FIRST_LOOK)
     assert theta(db).contains(Box.point(0.08, 0.1))
     assert progress(db, STREAM).contradictions == 1
 
 
-def test_a_device_that_differs_is_believed(db: Connection) -> None:
-    """A device whose own looks disagree with what was believed of it gets the newer region."""
+def test_a_change_in_the_middle_of_a_block_leaves_nothing_behind(db: Connection) -> None:
+    """Evidence from before and after a change, summed in one block, is not what Θ is learned from next."""
+    take(db, Devices(5), FIRST_LOOK * 3)
+    changed = Devices(6, chain=(0.12, 0.15))
+    take(db, changed, FIRST_LOOK)
+    assert progress(db, STREAM).contradictions == 1
+    for _ in range(3 * FIRST_LOOK):
+        take(db, changed, 1)
+        assert theta(db).contains(Box.point(*changed.chain))
+    assert not theta(db).contains(START), "it is learned anew"
+    assert progress(db, STREAM).contradictions == 1
+
+
+def window(*devices: Devices) -> list[Counted]:
+    """One window of several kinds of devices, numbered through."""
+    found = [one for each in devices for one in each.window()]
+    return [replace(one, device=f"d{number}") for number, one in enumerate(found)]
+
+
+def own(db: Connection) -> dict[str, Box]:
+    return learned_devices(db, STREAM, start=START, floor=FLOOR)
+
+
+def test_a_device_that_changes_is_forgotten_alone(db: Connection) -> None:
+    """Unlike the cohort, it has the policy's start, and at the next look a Θ of its own; the others keep theirs."""
     devices = Devices(7)
     take(db, devices, FIRST_LOOK)
-    before = learned_devices(db, STREAM, start=START, floor=FLOOR)["d0"]
-    odd = Devices(8, count=1, chain=(0.6, 0.55))
+    before = own(db)
+    odd, rest = Devices(8, count=1, chain=(0.6, 0.55)), Devices(9, count=9)
+    note(db, STREAM, window(odd, rest), tilt=TILT, learner=TWO)
+    assert progress(db, STREAM) == Progress(FIRST_LOOK + 1, 0.0, 1)
+    assert own(db) == before | {"d0": START}
+    for _ in range(FIRST_LOOK - 1):
+        note(db, STREAM, window(odd, rest), tilt=TILT, learner=TWO)
+    assert own(db)["d0"].contains(Box.point(*odd.chain))
+    assert not own(db)["d0"].contains(START)
+    assert theta(db).contains(Box.point(*CHAIN)), "the cohort's own evidence stands"
+    assert progress(db, STREAM).contradictions == 1
+
+
+def test_a_change_within_a_mixed_cohort_is_seen(db: Connection) -> None:
+    """Devices far from each other may all change and leave the cohort's Θ right: each is then like a newcomer."""
+    fast, slow = (0.4, 0.45), (0.12, 0.15)
     for _ in range(FIRST_LOOK):
-        rest = [replace(one, device=f"d{number + 1}") for number, one in enumerate(devices.window()[1:])]
-        note(db, STREAM, [*odd.window(), *rest], tilt=TILT, learner=TWO)
-    after = learned_devices(db, STREAM, start=START, floor=FLOOR)["d0"]
-    assert not before.contains(after)
+        window_ = window(Devices(21, count=5, chain=fast), Devices(22, count=5, chain=slow))
+        note(db, STREAM, window_, tilt=TILT, learner=TWO)
+    assert theta(db).contains(Box(slow[0], fast[0], slow[1], fast[1]))
+    assert own(db)["d0"].q_low > slow[0]
+    for _ in range(2):
+        window_ = window(Devices(23, count=5, chain=slow), Devices(24, count=5, chain=fast))
+        note(db, STREAM, window_, tilt=TILT, learner=TWO)
+    now = own(db)
+    for number in range(10):
+        box = now.get(f"d{number}", theta(db))
+        assert box.contains(Box.point(*(slow if number < 5 else fast)))
+
+
+def test_tests_for_a_change_share_one_error() -> None:
+    """All checks and looks of all blocks together have no more than CHANGE_ERROR."""
+    spent = 0.0
+    for windows in range(FIRST_LOOK + 1, FIRST_LOOK * 2**12 + 1):
+        since_look = windows - last_look(windows - 1)
+        spent += learn.is_check(since_look) * learn.change_error(block_of(windows))
+    assert spent <= learn.CHANGE_ERROR
+    assert spent == pytest.approx(learn.CHANGE_ERROR, rel=1e-3)
 
 
 def test_memory_is_flat(db: Connection) -> None:
