@@ -35,15 +35,14 @@ def _hourly(kind: str, epsilon: float, theta: Box, spread: float = 0.0) -> Setti
 
 LIVES = (
     *(Life(_hourly("alike", epsilon, theta)) for theta in (N10, QUICK) for epsilon in (1, 2, 4)),
-    *(Life(_hourly("near", epsilon, theta, 0.15)) for theta in (N10, QUICK) for epsilon in (1, 2, 4)),
+    *(Life(_hourly("near", epsilon, QUICK, 0.15)) for epsilon in (1, 2, 4)),
     *(Life(_hourly("N1–N11", epsilon, MIDDLE)) for epsilon in (1, 2, 4)),
     *(Life(_hourly("mixed", epsilon, MIDDLE)) for epsilon in (1, 2, 4)),
-    Life(_hourly("N1–N11", 2, MIDDLE), change=20, later=_hourly("N1–N11", 4, MIDDLE)),
-    Life(_hourly("alike", 2, QUICK), windows=512),
+    Life(_hourly("N1–N11", 2, MIDDLE), change=10, later=_hourly("N1–N11", 4, MIDDLE)),
+    Life(_hourly("N1–N11", 2, MIDDLE), windows=128),
     *(
         Life(
             Setting("demo", 4, devices, 2_000, DEMO),
-            windows=16,
             change=4,
             later=Setting("demo", 4, devices, 2_000, NARROWED),
         )
@@ -51,15 +50,12 @@ LIVES = (
     ),
 )
 CHANGES = (
-    *(Life(_hourly("alike", 2, QUICK), turned=(by, by)) for by in (-0.25, -0.5, -1.0, -2.0, 0.5)),
-    *(Life(_hourly("alike", 2, QUICK), change=24, turned=(by, by)) for by in (-0.5, -1.0, -2.0)),
-    Life(_hourly("alike", 4, N10), turned=(-1.0, -1.0)),
-    *(Life(_hourly("N1–N11", 4, MIDDLE), turned=(by, by)) for by in (-0.5, -1.0, -2.0)),
-    Life(_hourly("N1–N11", 4, MIDDLE), change=24, turned=(-1.0, -1.0)),
-    *(
-        Life(_hourly("N1–N11", 4, MIDDLE), change=16, turned=(-1.0, -1.0), gradually=32),
-        Life(_hourly("alike", 2, QUICK), change=16, turned=(-1.0, -1.0), gradually=32),
-    ),
+    *(Life(_hourly("alike", 2, QUICK), 64, 32, turned=(by, by)) for by in (-0.25, -0.5, -2.0, 0.5)),
+    *(Life(_hourly("N1–N11", 4, MIDDLE), 64, 32, turned=(by, by)) for by in (-0.5, -1.0, -2.0, 0.5)),
+    Life(_hourly("alike", 2, QUICK), 64, 24, turned=(-0.5, -0.5)),
+    Life(_hourly("N1–N11", 4, MIDDLE), 64, 24, turned=(-1.0, -1.0)),
+    Life(_hourly("alike", 2, QUICK), 64, 16, turned=(-1.0, -1.0), gradually=32),
+    Life(_hourly("N1–N11", 4, MIDDLE), 64, 16, turned=(-1.0, -1.0), gradually=32),
 )
 
 

@@ -35,8 +35,8 @@ class Life:
     """
 
     setting: Setting
-    windows: int = 64
-    change: int = 32
+    windows: int = 32
+    change: int = 16
     """After so many windows the noise or the chains may be others."""
     later: Setting | None = None
     """Its noise and its charge are those after the change."""

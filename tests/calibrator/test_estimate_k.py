@@ -22,7 +22,6 @@ from calibrator.moments_k import (
     transitions,
 )
 from calibrator.region_k import (
-    centre_class,
     centre_region,
     cohort_region,
     device_regions,
@@ -91,7 +90,7 @@ def test_the_truth_is_held_by_every_region() -> None:
     for region in (cohort_region, centre_region, lambda f, c: device_regions(f, c)["device-0"]):
         assert region(found, 0.99).contains(truth)
         assert region(found, 0.99).contains(region(found, 0.95))
-        assert region(found, 0.95).contains(centre_class(found))
+        assert region(found, 0.95).contains(point(found.centre, found.k))
     assert cohort_region(found).contains(centre_region(found))
 
 
@@ -159,7 +158,7 @@ def test_whatever_the_noise_made_of_the_counts(variance: float) -> None:
                 np.full(4, variance),
             )
         )
-        assert cohort_region(found).contains(centre_class(found))
+        assert cohort_region(found).contains(point(found.centre, found.k))
         regions = device_regions(found).values()
         assert all(one.contains(point(x, K)) for one, x in zip(regions, found.chains, strict=True))
 
