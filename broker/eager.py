@@ -40,7 +40,8 @@ class EagerClient(Client):
         """Write what waits, answers first."""
         if self._answers and not self._answering:
             try:
-                self._send_answers()
+                while self._answers:
+                    self._answers = self._answers[super()._sock_send(self._answers) :]
             except BlockingIOError:
                 return MQTTErrorCode.MQTT_ERR_SUCCESS
             except OSError:
@@ -59,10 +60,4 @@ class EagerClient(Client):
         if self._answering:
             self._answers += buf
             return len(buf)
-        self._send_answers()
-        return super()._sock_send(buf)
-
-    def _send_answers(self) -> None:
-        """BlockingIOError where the socket takes no more for now."""
-        while self._answers:
-            self._answers = self._answers[super()._sock_send(self._answers) :]
+        return super()._sock_send(buf)  # paho comes here through `loop_write` alone
