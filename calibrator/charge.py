@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, bindparam, func, select
 
 from broker.messages import StreamPolicy
 from broker.problem import Problem
@@ -127,6 +127,21 @@ class Holder:
         return known_loss(self.theta, tau0, tau1, stream.adversary)
 
 
+# Made once: to put a statement together costs more than to run it.
+_DEBITS = (
+    select(ledger)
+    .where(
+        ledger.c.stream == bindparam("stream"),
+        ledger.c.audience == "public",
+        ledger.c.id > bindparam("after"),
+    )
+    .order_by(ledger.c.id)
+)
+_ISSUED = select(setting.c.version, setting.c.noise, setting.c.device, setting.c.issued).where(
+    setting.c.stream == bindparam("stream")
+)
+
+
 def public_debits(db: Connection, stream: str) -> list[Debit]:
     """The stream's public account so far."""
     return [debit for _, debit in debits_after(db, stream, 0)]
@@ -134,11 +149,7 @@ def public_debits(db: Connection, stream: str) -> list[Debit]:
 
 def debits_after(db: Connection, stream: str, entry: int) -> list[tuple[int, Debit]]:
     """The entries of the stream's public account after a given one, with their numbers, in order."""
-    rows = db.execute(
-        select(ledger)
-        .where(ledger.c.stream == stream, ledger.c.audience == "public", ledger.c.id > entry)
-        .order_by(ledger.c.id)
-    ).all()
+    rows = db.execute(_DEBITS, {"stream": stream, "after": entry}).all()
     noises = issued_noises(db, stream) if rows else {}
     return [(row.id, debit_of(row, noises)) for row in rows]
 
@@ -157,13 +168,11 @@ def issued_noises(
     db: Connection, stream: str, *, of_cohort: bool = False, by: int | None = None
 ) -> Mapping[int, AnyNoise]:
     """The noise of every setting for the stream, by version: of those for all devices, that a tick `by` can carry."""
-    mine = setting.c.stream == stream
-    if of_cohort:
-        mine &= setting.c.device.is_(None)
-    if by is not None:
-        mine &= setting.c.issued <= by
-    rows = db.execute(select(setting.c.version, setting.c.noise).where(mine))
-    return {row.version: read(row.noise) for row in rows}
+    return {
+        version: read(noise)
+        for version, noise, device, issued in db.execute(_ISSUED, {"stream": stream})
+        if not (of_cohort and device is not None) and (by is None or issued <= by)
+    }
 
 
 def public_timeline(debits: Iterable[Debit]) -> list[Entry]:

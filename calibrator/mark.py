@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 from structlog.typing import FilteringBoundLogger
 
 from broker.messages import LedgerState, decode
@@ -67,11 +67,17 @@ def mark_of(db: Connection, stream: str) -> Mark:
     return Mark(count, head_of(db, stream))
 
 
+_HEAD = (
+    select(ledger.c.digest)
+    .where(ledger.c.stream == bindparam("stream"))
+    .order_by(ledger.c.id.desc())
+    .limit(1)
+)
+
+
 def head_of(db: Connection, stream: str) -> str:
     """The digest of the stream's last entry."""
-    found = db.execute(
-        select(ledger.c.digest).where(ledger.c.stream == stream).order_by(ledger.c.id.desc()).limit(1)
-    ).scalar()
+    found = db.execute(_HEAD, {"stream": stream}).scalar()
     return NOTHING if found is None else str(found)
 
 

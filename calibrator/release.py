@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from broker.messages import Release, StreamPolicy, encode
 from broker.theta import theta_of
@@ -29,6 +29,22 @@ from pufferfish.method import why_not
 
 MOST_IN_A_BATCH = 65_536
 """No batch has more ticks: where one that reaches into a window begins at the earliest."""
+
+
+# Made once: to put a statement together costs more than to run it.
+_MINE = (
+    (closed.c.stream == bindparam("stream_"))
+    & (closed.c.window == bindparam("window_"))
+    & (closed.c.scope == bindparam("scope_"))
+)
+_CLOSED_THROUGH = select(closed.c.through).where(_MINE)
+_CLOSE_THROUGH = update(closed).where(_MINE).values(through=bindparam("through_"))
+_STATES = select(batch.c.device, batch.c.noise, batch.c.first, batch.c.last, batch.c.states).where(
+    batch.c.stream == bindparam("stream"),
+    batch.c.first > bindparam("after"),
+    batch.c.first <= bindparam("last"),
+    batch.c.last >= bindparam("first"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +221,7 @@ def prune(db: Connection, stream: str, policy: StreamPolicy) -> None:
 
 def _closed_through(db: Connection, stream: str, window: str, scope: str) -> int | None:
     found: int | None = db.execute(
-        select(closed.c.through).where(
-            closed.c.stream == stream, closed.c.window == window, closed.c.scope == scope
-        )
+        _CLOSED_THROUGH, {"stream_": stream, "window_": window, "scope_": scope}
     ).scalar()
     return found
 
@@ -215,12 +229,13 @@ def _closed_through(db: Connection, stream: str, window: str, scope: str) -> int
 def _counted(db: Connection, span: Span, k: int) -> Count:
     """The window's states, by device and noise version."""
     rows = db.execute(
-        select(batch).where(
-            batch.c.stream == span.stream,
-            batch.c.first > span.first - MOST_IN_A_BATCH,
-            batch.c.first <= span.last,
-            batch.c.last >= span.first,
-        )
+        _STATES,
+        {
+            "stream": span.stream,
+            "after": span.first - MOST_IN_A_BATCH,
+            "first": span.first,
+            "last": span.last,
+        },
     )
     pieces: dict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
     for row in rows:
@@ -244,7 +259,7 @@ def _debit(db: Connection, span: Span, spent: Spending, *, version: int, noise: 
         "why": "release and statistics" if spent.learning else "release",
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    result = db.execute(insert(ledger).values(**fields, digest=digest(head_of(db, span.stream), fields)))
+    result = db.execute(insert(ledger), fields | {"digest": digest(head_of(db, span.stream), fields)})
     key = result.inserted_primary_key
     if key is None:
         raise RuntimeError("the database gave the ledger entry no number")
@@ -252,10 +267,8 @@ def _debit(db: Connection, span: Span, spent: Spending, *, version: int, noise: 
 
 
 def _mark_closed(db: Connection, span: Span) -> None:
-    mine = (
-        (closed.c.stream == span.stream) & (closed.c.window == span.window) & (closed.c.scope == span.scope)
-    )
-    if db.execute(update(closed).where(mine).values(through=span.last)).rowcount == 0:
+    of_span = {"stream_": span.stream, "window_": span.window, "scope_": span.scope}
+    if db.execute(_CLOSE_THROUGH, of_span | {"through_": span.last}).rowcount == 0:
         db.execute(
             insert(closed).values(stream=span.stream, window=span.window, scope=span.scope, through=span.last)
         )

@@ -13,12 +13,14 @@ x − bias, on the other with that beyond x + bias.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 CONFIDENCE = 0.95
 NORMAL_FROM = 8.0
 """σ/b beyond which the Laplace part is lost in the normal one."""
 
 
+@lru_cache(maxsize=64)
 def half_width(
     sampling: float, laplace: float, confidence: float = CONFIDENCE, *, bias: float = 0.0
 ) -> float:

@@ -40,6 +40,8 @@ def least_error(wanted: Sequence[float], variances: Sequence[float]) -> Weights:
         raise ValueError(f"{len(wanted)} parts with {len(variances)} variances; every part needs one")
     if min(wanted) <= 0 or min(variances) <= 0:
         raise ValueError("the parts of a whole and their variances must be above 0")
+    if len(wanted) == 1:
+        return Weights((1.0,), 0.0)
     total = sum(wanted)
     parts = [(one / total, 1 / variance) for one, variance in zip(wanted, variances, strict=True)]
     by_error = sorted(parts, key=lambda part: part[0] / part[1])
