@@ -89,18 +89,21 @@ def measure(evidence: Evidence, found: Fit, error: float = ERROR) -> Misfit:
         found.chains[:, 1:] + np.sqrt(found.covariances[:, 1, 1])[:, None] * NODES, LOWEST[1], HIGHEST[1]
     )
     fitted = np.einsum("dnb,n->db", band_powers(1 - 2 / (1 + np.exp(-b)))[0], WEIGHTS)[evidence.device]
-    total = weight.sum(axis=0)
-    bands = tuple(
-        Band(*ends, float(a), float(c), float(e), doubt(error))
-        for ends, a, c, e in zip(
-            BANDS,
-            (weight * seen).sum(axis=0) / total,
-            (weight * fitted).sum(axis=0) / total,
-            total**-0.5,
-            strict=True,
-        )
-    )
+    bands = pooled_bands(seen, fitted, weight, doubt(error))
     return Misfit(bands, min(0.0, *(_shift(index, band) for index, band in enumerate(bands))))
+
+
+def pooled_bands(
+    seen: Floats, fitted: Floats, weight: Floats, doubt_: float, vague: Floats | float = 0.0
+) -> tuple[Band, ...]:
+    """Rows of correlations, one column per band, pooled by weight; `vague` is the deviation of what is fitted."""
+    total = weight.sum(axis=0)
+    columns = ((weight * seen).sum(axis=0) / total, (weight * fitted).sum(axis=0) / total)
+    errors = np.sqrt(1 / total + np.square(vague))
+    return tuple(
+        Band(*ends, float(a), float(c), float(e), doubt_)
+        for ends, a, c, e in zip(BANDS, *columns, errors, strict=True)
+    )
 
 
 def _shift(index: int, band: Band) -> float:

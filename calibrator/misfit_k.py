@@ -2,9 +2,9 @@
 
 The correlation over a band is (Σ_u P(X_t = u, X_{t+h} = u) − Σ π_u²)/(1 − Σ π_u²), averaged over its lags: 1 if the
 state stays, 0 if it is forgotten. It is read off the pairs, debiased through the emission, and compared with what the
-devices' own fitted chains have, averaged over what is not known of them. Where a band's excess is beyond doubt, the
-chain that has the correlation seen there is slower than the fitted one: I − κ·(I − P) with κ < 1 has the same π. Θ
-covers it by reaching to chains slower by that κ; log κ is the shift.
+devices' own fitted chains have, averaged over what is not known of them; how far that varies is part of the error.
+Where a band's excess is beyond doubt, the chain that has the correlation seen there is slower than the fitted one:
+I − κ·(I − P) with κ < 1 has the same π. Θ covers it by reaching to chains slower by that κ; log κ is the shift.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from calibrator.estimate_k import EvidenceK, FitK, ObservedK
-from calibrator.misfit import ERROR, Band, Misfit, doubt
+from calibrator.misfit import ERROR, Band, Misfit, doubt, pooled_bands
 from calibrator.moments_k import Floats, band_means, stationary, transitions
 from calibrator.statistics import BANDS
 from pufferfish.intervals import Class, Intervals, Rows
@@ -50,18 +50,10 @@ def measure(evidence: EvidenceK, found: FitK, error: float = ERROR) -> Misfit:
         axis=1,
     )
     weight = strength**2 / sampling
-    fitted = _fitted(found)[evidence.device]
-    total = weight.sum(axis=0)
-    bands = tuple(
-        Band(*ends, float(a), float(c), float(e), doubt(error))
-        for ends, a, c, e in zip(
-            BANDS,
-            (weight * seen).sum(axis=0) / total,
-            (weight * fitted).sum(axis=0) / total,
-            total**-0.5,
-            strict=True,
-        )
-    )
+    drawn = _drawn(found)[evidence.device]
+    # One draw is the same for all devices: what is not known of one may not be known of any.
+    vague = ((weight[:, None] * drawn).sum(axis=0) / weight.sum(axis=0)).std(axis=0)
+    bands = pooled_bands(seen, drawn.mean(axis=1), weight, doubt(error), vague)
     centre = transitions(found.centre, k)
     return Misfit(bands, min(0.0, *(_shift(centre, index, band) for index, band in enumerate(bands))))
 
@@ -75,13 +67,18 @@ def correlations(P: Floats) -> Floats:
     return found
 
 
-def _fitted(found: FitK) -> Floats:
+def _drawn(found: FitK) -> Floats:
+    """The correlations of chains drawn for each device, on a second axis.
+
+    P_uv/P_uu is drawn as many times larger, or smaller, as the deviation of x says to first order: where it is all
+    but nothing, the deviation of its logarithm is large, and its own is small.
+    """
     rng = np.random.Generator(np.random.PCG64(1))
     roots = np.linalg.cholesky(found.covariances + 1e-12 * np.eye(found.chains.shape[1]))
-    draws = rng.standard_normal((DRAWS, found.chains.shape[1]))
-    x = found.chains[:, None, :] + np.einsum("dpq,nq->dnp", roots, draws)
-    average: Floats = correlations(transitions(np.clip(x, -12, 12), found.k)).mean(axis=1)
-    return average
+    draws = rng.standard_normal((DRAWS // 2, found.chains.shape[1]))
+    moved = np.einsum("dpq,nq->dnp", roots, np.concatenate([draws, -draws]))
+    x = found.chains[:, None, :] + np.sign(moved) * np.log1p(np.abs(moved))
+    return correlations(transitions(x, found.k))
 
 
 def _shift(P: Floats, index: int, band: Band) -> float:

@@ -1,7 +1,8 @@
 """Whether a 95% region holds the individual device's transition matrix, whole, in 95% of cases, for k states.
 
-`python -m evaluation.estimation_k` simulates cohorts of k = 3 and 4 states, counts and charges their statistics as the
-calibrator does, and prints a table; docs/estimation.md has it as recorded.
+`python -m evaluation.estimation_k coverage` simulates cohorts of 3 and 4 states, counts and charges their statistics
+as the calibrator does, and prints a table; `… misfit` measures recordings of more than two states against first-order
+chains, and whether regions hold what was recorded. docs/estimation.md has both as recorded.
 """
 
 from __future__ import annotations
@@ -9,26 +10,33 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrator.estimate_k import EvidenceK, FitK, fit
+from calibrator.estimate_k import FitK, fit
 from calibrator.learn import FIRST_LOOK, KEPT_BLOCKS, block_of, is_check, last_look
-from calibrator.moments_k import FULL, described, lookup, stationary, transitions
-from calibrator.noise import variance
+from calibrator.misfit import Misfit
+from calibrator.misfit_k import measure
+from calibrator.moments_k import described, transitions
 from calibrator.region_k import cohort_intervals, device_intervals, entries
 from calibrator.statistics import BANDS
-from calibrator.statistics_k import MULTIPLES, pairs_of, sensitivity
+from calibrator.statistics_k import SumsK, sensitivity
+from evaluation.recordings import Recording, binned, heart_rates, people
+from evaluation.recordings import fitted as fitted_chain
+from evaluation.sanitized_k import WINDOW, evidence, evidence_of, in_cohorts, windows
+from evaluation.section import Job, Missing
 from pufferfish.contraction import largest_tilt
 from pufferfish.emission import release_tilt, response
 from pufferfish.intervals import Class, Intervals
 
 Floats = NDArray[np.float64]
 
-WINDOW = 7_200
+OFTEN = 100
+"""A recording's row of transitions is compared where its state was left or stayed in at least so often."""
 TOGETHER = 4_000
 """Devices simulated at a time."""
 THREE = np.array([[0.85, 0.10, 0.05], [0.10, 0.80, 0.10], [0.05, 0.15, 0.80]])
@@ -37,75 +45,6 @@ FOUR = np.array(
 )
 SLOW = np.eye(4) * 0.9 + FOUR * 0.1
 """FOUR, ten times as slow."""
-
-
-def sanitized(P: Floats, emission: Floats, *, ticks: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """One row per chain of P: its states through the emission."""
-    return next(windows(P, emission, ticks=ticks, window=ticks, rng=rng))
-
-
-def windows(
-    P: Floats, emission: Floats, *, ticks: int, window: int = WINDOW, rng: np.random.Generator
-) -> Iterator[NDArray[np.uint8]]:
-    """The same window by window. Sixteen random bits decide each step: probabilities are rounded to 1/65536."""
-    count, k = P.shape[:2]
-    ends = np.rint(np.cumsum(P, axis=2)[:, :, :-1] * FULL).astype(np.uint32).reshape(count * k, k - 1)
-    columns = [np.ascontiguousarray(column) for column in ends.T]
-    lies, _ = lookup(emission)
-    first = np.arange(count, dtype=np.int32) * k
-    state = (rng.random((count, 1)) > np.cumsum(stationary(P), axis=1)[:, :-1]).sum(axis=1, dtype=np.int32)
-    for start in range(0, ticks, window):
-        states = np.empty((min(window, ticks - start), count), dtype=np.uint8)
-        for here in states:
-            drawn = rng.integers(0, FULL, (2, count), dtype=np.uint16)
-            here[:] = lies[(state << 16) | drawn[0]]
-            place = first + state
-            state = np.zeros(count, dtype=np.int32)
-            for column in columns:
-                state += drawn[1] >= column[place]
-        yield np.ascontiguousarray(states.T)
-
-
-def evidence(
-    runs: Iterable[NDArray[np.uint8]], emission: Floats, *, scale: float, draws: int, rng: np.random.Generator
-) -> EvidenceK:
-    """Evidence of one device per row of the windows' states, with simulated noise of the charged scale."""
-    k = len(emission)
-    ticks, starts = 0, np.zeros(len(BANDS))
-    counts, pairs = np.zeros(k), np.zeros((len(BANDS), k, k))
-    for states in runs:
-        ticks += states.shape[1]
-        starts += [max(0, states.shape[1] - last) for _, last in BANDS]
-        counts = counts + np.stack([(states == u).sum(axis=1) for u in range(k)], axis=1)
-        pairs = pairs + pairs_of(states, k)
-    count = len(counts)
-    for _ in range(draws):
-        counts += _drawn(scale, (count, k), rng)
-        for band, multiple in enumerate(MULTIPLES[1:]):
-            pairs[:, band] += _drawn(scale * multiple, (count, k, k), rng)
-    return EvidenceK(
-        tuple(f"device-{number}" for number in range(count)),
-        np.arange(count),
-        np.repeat(emission[None], count, axis=0),
-        np.full(count, float(ticks)),
-        counts,
-        np.repeat(starts[None], count, axis=0),
-        pairs,
-        np.full(count, draws * variance(scale)),
-    )
-
-
-def _drawn(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
-    p = -np.expm1(-1 / scale)
-    return rng.geometric(p, shape) - rng.geometric(p, shape)
-
-
-def in_cohorts(found: EvidenceK, size: int) -> Iterator[EvidenceK]:
-    """The same evidence as if so many devices each were a cohort."""
-    for first in range(0, len(found.devices), size):
-        mine = slice(first, first + size)
-        rows = (getattr(found, name)[mine] for name in EvidenceK.__slots__[2:])
-        yield EvidenceK(found.devices[mine], np.arange(size), *rows)
 
 
 def weighed(look: int) -> tuple[int, int]:
@@ -245,29 +184,121 @@ def fitted(
             yield x[mine], strangers[mine], found
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A cohort of recordings through noise for the chain fitted to all of them: misfit, and what regions held."""
+
+    kept: float
+    misfit: Misfit
+    rows: float
+    """Of the rows of devices' own matrices, as counted from one tick to the next: the share held by the own region."""
+    width: float
+
+
+def recorded(
+    group: Sequence[Recording], epsilon: float, *, window: int, rng: np.random.Generator
+) -> Recorded:
+    """Sanitize, count, charge one draw, fit and compare."""
+    k = group[0].k
+    setting = Setting(
+        "recorded", np.array(fitted_chain(group).transition), epsilon, 1, 0.0, devices=len(group)
+    )
+    lies = np.cumsum(setting.emission, axis=1)[:, :-1]
+    sums = []
+    for recording in group:
+        sums.append(SumsK(k))
+        for piece in recording.pieces:
+            for first in range(0, len(piece), window):
+                states = piece[first : first + window]
+                sent = (rng.random((len(states), 1)) > lies[states]).sum(axis=1)
+                sums[-1].add(sent.astype(np.uint8).tobytes())
+    seen = evidence_of(sums, setting.emission, scale=setting.scale, draws=1, rng=rng)
+    found = fit(seen)
+    if found is None:
+        raise RuntimeError("so many recordings must have a fit")
+    low, high = device_intervals(found)
+    held = []
+    for number, recording in enumerate(group):
+        counts = np.zeros((k, k))
+        for piece in recording.pieces:
+            np.add.at(counts, (piece[:-1], piece[1:]), 1)
+        for way, pairs in enumerate((counts, counts.T)):
+            for u in np.flatnonzero(pairs.sum(axis=1) >= OFTEN):
+                row = pairs[u] / pairs[u].sum()
+                held.append(bool(((low[number, way, u] <= row) & (row <= high[number, way, u])).all()))
+    away = ~np.eye(k, dtype=bool)
+    width = float(np.median((high - low)[:, 0][:, away]))
+    return Recorded(float(setting.emission[0, 0]), measure(seen, found), float(np.mean(held)), width)
+
+
+def recordings(data: Path) -> Iterator[tuple[str, int, tuple[float, ...], Callable[[], list[Recording]]]]:
+    """Name, ticks of a window, ε and the recordings themselves, of each cohort."""
+    job = Job("estimation", quick=False, seed=1, data=data, progress=lambda share, what: None)
+
+    def sleepers(bins: int) -> list[Recording]:
+        return [binned(name, rates, bins) for name, rates in heart_rates(job).items()]
+
+    yield "activity, 4 states", 1_440, (4.0, 8.0, 16.0), lambda: people(job)
+    yield "heart rate, 3 bins", WINDOW, (2.0, 4.0, 8.0), lambda: sleepers(3)
+    yield "heart rate, 4 bins", WINDOW, (4.0, 8.0), lambda: sleepers(4)
+
+
+def print_misfit(data: Path, seed: int) -> None:
+    """Print what the recordings say."""
+    heads = " | ".join(f"lags {first}–{last}: seen, fitted" for first, last in BANDS)
+    print(f"| recordings | ε | kept | {heads} | log κ | rows held | width |")
+    print("|---" * (len(BANDS) + 6) + "|")
+    for name, window, epsilons, load in recordings(data):
+        try:
+            group = load()
+        except Missing as missing:
+            print(f"{name}: skipped: {missing}", file=sys.stderr)
+            continue
+        for epsilon in epsilons:
+            found = recorded(group, epsilon, window=window, rng=np.random.default_rng(seed))
+            bands = " | ".join(
+                f"{one.seen:.2f} ± {one.error:.2f}, {one.fitted:.2f}" for one in found.misfit.bands
+            )
+            print(
+                f"| {name} | {epsilon:g} | {found.kept:.3f} | {bands} | {found.misfit.shift:.2f} "
+                f"| {found.rows:.0%} | {found.width:.3f} |",
+                flush=True,
+            )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table."""
+    """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m evaluation.estimation_k", description=__doc__)
+    parser.add_argument("table", choices=("coverage", "misfit"))
     parser.add_argument("--runs", type=int, default=300, help="cohorts per line (300)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lines", default=":", help="which lines of the table, as 4:8 (all)")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the recordings")
     args = parser.parse_args(argv)
     started = time.monotonic()
+    if args.table == "misfit":
+        print_misfit(args.data, args.seed)
+    else:
+        print_coverage(args.lines, args.runs, args.seed)
+    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+    return 0
+
+
+def print_coverage(lines: str, runs: int, seed: int) -> None:
+    """Simulate and print so many cohorts for each of the lines."""
     print(
         "| chain | spread | ε | kept | devices | look | own region | ¼ narrower | newcomer | width: own, cohort |"
     )
     print("|---" * 10 + "|")
-    first, last = (int(end) if end else None for end in args.lines.split(":"))
+    first, last = (int(end) if end else None for end in lines.split(":"))
     for setting in SETTINGS[first:last]:
-        found = coverage(setting, cohorts=args.runs, seed=args.seed)
+        found = coverage(setting, cohorts=runs, seed=seed)
         print(
             f"| {setting.name} | {setting.apart} | {setting.epsilon:g} | {setting.emission[0, 0]:.3f} "
             f"| {setting.devices} | {setting.look} | {found.own:.1%} | {found.narrower:.1%} "
             f"| {found.newcomer:.1%} | {found.own_width:.3f}, {found.cohort_width:.3f} |",
             flush=True,
         )
-    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
-    return 0
 
 
 if __name__ == "__main__":

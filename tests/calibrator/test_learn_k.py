@@ -17,7 +17,8 @@ from calibrator.moments_k import described, transitions
 from calibrator.pending import Counted
 from calibrator.region_k import point
 from calibrator.statistics_k import SumsK
-from evaluation.estimation_k import THREE, sanitized
+from evaluation.estimation_k import THREE
+from evaluation.sanitized_k import sanitized
 from pufferfish.emission import response
 from pufferfish.intervals import Class, Intervals
 

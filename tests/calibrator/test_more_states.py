@@ -39,7 +39,8 @@ from calibrator.learn_k import MORE
 from calibrator.push import best_noise, current, make_setting, mixable, proved
 from calibrator.receive import Arrived
 from calibrator.statistics_k import MOST_STATES
-from evaluation.estimation_k import FOUR, sanitized
+from evaluation.estimation_k import FOUR
+from evaluation.sanitized_k import sanitized
 from hushmq.__main__ import main
 from pufferfish.contraction import Certificate as Proof
 from pufferfish.contraction import certificate_for, certified_loss

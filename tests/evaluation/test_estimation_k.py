@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from evaluation.estimation_k import THREE, Setting, coverage, evidence, sanitized
+from calibrator.learn import FIRST_LOOK
+from evaluation.estimation_k import THREE, Setting, coverage, main, recorded, weighed
+from evaluation.recordings import Recording
+from evaluation.sanitized_k import evidence, sanitized
 from pufferfish.emission import response
 
 
@@ -37,3 +42,34 @@ def test_coverage_counts_what_is_held() -> None:
     assert found.own > 0.8
     assert found.narrower < found.own
     assert 0 < found.own_width < found.cohort_width
+
+
+def test_a_look_weighs_what_learning_kept() -> None:
+    """The first look has the windows up to it and one draw; the sixth the last 96, drawn for at each check."""
+    assert weighed(1) == (FIRST_LOOK, 1)
+    assert weighed(3) == (12, 3 + 4)
+    assert weighed(6) == (96, 6 + 7)
+
+
+def test_recorded_chains_of_first_order_are_held_and_fit() -> None:
+    """Recordings with gaps that are chains indeed: their own transitions are held, and there is no misfit."""
+    rng = np.random.default_rng(3)
+    same = np.eye(3)
+    states = sanitized(np.repeat(THREE[None], 8, axis=0), same, ticks=20_000, rng=rng).astype(np.int64)
+    group = [
+        Recording(f"n{number}", 3, [row[:9000], row[9100:]], [0, 9100]) for number, row in enumerate(states)
+    ]
+    found = recorded(group, 8.0, window=7_200, rng=rng)
+    assert found.misfit.shift == 0
+    assert found.rows > 0.9
+    assert found.width < 0.1
+
+
+def test_recordings_that_are_not_there_are_said_to_be_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each cohort without its recordings is skipped by name."""
+    assert main(["misfit", "--data", str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    assert "activity, 4 states: skipped: the recording extrasensory/labels_30users.csv.gz is not in" in told
+    assert "heart rate, 3 bins: skipped" in told
