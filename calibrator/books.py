@@ -31,7 +31,7 @@ from calibrator.charge import (
 from calibrator.ingest import late_ticks
 from calibrator.issued import holders
 from calibrator.kind import AnyNoise, AnyTheta, fingerprint, known_loss, of_wire, read, tilts
-from calibrator.learn import believed, believed_of_devices, misfit_of_stream
+from calibrator.learn import believed, believed_of_devices, misfit_of_stream, progress
 from calibrator.mark import NOTHING, contradiction, digest, read_marks
 from calibrator.misfit import Misfit
 from calibrator.own import public_loss
@@ -70,6 +70,8 @@ class Book:
     history: list[Point]
     late: int
     misfit: Misfit | None = None
+    hidden: float = 1.0
+    """How much of a misfit the looks so far would not have shown."""
     devices: Mapping[str, Own] = field(default_factory=dict)
     """Devices of which something is believed."""
 
@@ -127,6 +129,7 @@ def read_book(db: Connection, stream: str) -> Book:
         history=history,
         late=late_ticks(db, stream),
         misfit=None if policy is None else misfit_of_stream(db, stream, policy),
+        hidden=progress(db, stream).hidden,
         devices={} if policy is None else _devices(db, stream, policy),
     )
 

@@ -25,8 +25,9 @@ What is learned, and when, is a function of statistics that were charged to the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol, TypeVar, overload
 
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
@@ -53,6 +54,8 @@ MISFIT_ERROR = 0.001
 """The probability that chains of first order are ever taken for a misfit, over all looks and bands of lags.
 
 Small, because covering what is none may stop a cohort's releases for good."""
+HIDDEN = 0.1
+"""Θ is not narrowed before an excess of this much correlation over long lags would have been seen."""
 KEPT_BLOCKS = 2
 COHORT = ""
 """Stands for any device of the cohort."""
@@ -86,17 +89,25 @@ class Learner(Mechanism, Protocol[R]):
     def found(self, db: Connection, stream: str, *, since: int) -> Found[R] | None: ...
     def read(self, row: Row[tuple[object, ...]]) -> R: ...
     def written(self, believed: R) -> dict[str, object]: ...
-    def shifted(self, theta: R, shift: float) -> R: ...
+    def slowed(self, theta: R, lasting: Sequence[float]) -> R: ...
     def anything(self, like: R) -> R: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far learning has come: windows since the last contradiction, the misfit to cover, contradictions so far."""
+    """How far learning has come: windows since the last contradiction, the misfit, contradictions so far.
+
+    `lasting` is the share to cover in each band of lags, `hidden` what the evidence would not show at long lags.
+    """
 
     windows: int = 0
-    shift: float = 0.0
+    lasting: tuple[float, ...] = ()
+    hidden: float = 1.0
     contradictions: int = 0
+
+    def told(self, misfit: Covering) -> Progress:
+        """What is made of it: where the policy has a misfit only reported, there is none to cover or to fear."""
+        return self if misfit == "cover" else replace(self, lasting=(), hidden=0.0)
 
 
 @overload
@@ -115,15 +126,16 @@ def learned(
 
     The start is what the policy asserts of the chains at all lags. What the looks say, and what the misfit makes of
     it, is cut to the start, and widens it only where it lies outside: Θ then holds both. A device nothing is known of
-    has the cohort's Θ.
+    has the cohort's Θ. As long as much of a misfit could be hidden, nothing is narrowed: found later, it would put what
+    was released in the meantime over budget.
     """
     learner = learner_of(start)
     belief = learner.belief
     row = db.execute(select(belief).where(belief.c.stream == stream, belief.c.device == device)).first()
     if row is None and device != COHORT:
         return learned(db, stream, start=start, floor=floor, misfit=misfit)
-    shift = progress(db, stream).shift if misfit == "cover" else 0.0
-    return _theta(None if row is None else learner.read(row), start=start, floor=floor, shift=shift)
+    now = progress(db, stream).told(misfit)
+    return _theta(None if row is None else learner.read(row), start=start, floor=floor, now=now)
 
 
 def learned_devices(
@@ -132,9 +144,9 @@ def learned_devices(
     """Θ of every device with evidence of its own, shrunk towards the cohort's as far as that evidence is thin."""
     learner = learner_of(start)
     belief = learner.belief
-    shift = progress(db, stream).shift if misfit == "cover" else 0.0
+    now = progress(db, stream).told(misfit)
     rows = db.execute(select(belief).where(belief.c.stream == stream, belief.c.device != COHORT))
-    return {row.device: _theta(learner.read(row), start=start, floor=floor, shift=shift) for row in rows}
+    return {row.device: _theta(learner.read(row), start=start, floor=floor, now=now) for row in rows}
 
 
 def believed(db: Connection, stream: str, policy: StreamPolicy) -> Box | Class:
@@ -162,13 +174,13 @@ def misfit_of_stream(db: Connection, stream: str, policy: StreamPolicy) -> Misfi
     return misfit_of(db, stream, TWO) if len(policy.states) == 2 else misfit_of(db, stream, MORE)
 
 
-def _theta(believed: R | None, *, start: R, floor: R, shift: float) -> R:
+def _theta(believed: R | None, *, start: R, floor: R, now: Progress) -> R:
     if believed is None:
         return start.hull(floor)
     theta = _cut(believed, start)
-    if shift < 0:
-        theta = theta.hull(_cut(learner_of(believed).shifted(believed, shift), start))
-    return theta.hull(floor)
+    if any(now.lasting):
+        theta = theta.hull(_cut(learner_of(believed).slowed(believed, now.lasting), start))
+    return theta.hull(floor if now.hidden <= HIDDEN else start.hull(floor))
 
 
 def _cut(region: R, start: R) -> R:
@@ -181,7 +193,9 @@ def _cut(region: R, start: R) -> R:
 
 def progress(db: Connection, stream: str) -> Progress:
     row = db.execute(select(learning).where(learning.c.stream == stream)).first()
-    return Progress() if row is None else Progress(row.windows, row.shift, row.contradictions)
+    if row is None:
+        return Progress()
+    return Progress(row.windows, tuple(json.loads(row.lasting)), row.hidden, row.contradictions)
 
 
 def misfit_of(db: Connection, stream: str, learner: Learner[R]) -> Misfit | None:
@@ -196,7 +210,7 @@ def note(db: Connection, stream: str, window: Iterable[Counted], *, tilt: int, l
     Within the transaction that charges the window `tilt` nano-nats for it.
     """
     before = progress(db, stream)
-    now = Progress(before.windows + 1, before.shift, before.contradictions)
+    now = replace(before, windows=before.windows + 1)
     block, since_look = block_of(now.windows), now.windows - last_look(now.windows - 1)
     pending.hold(db, stream, window, tilt=tilt)
     looks = now.windows == last_look(now.windows)
@@ -257,7 +271,7 @@ def _check(db: Connection, stream: str, block: int, now: Progress, learner: Lear
         return now
     _forget(db, stream, changed, learner)
     _believe(db, stream, {device: learner.anything(whole) for device in changed & outside}, learner)
-    return Progress(now.windows, now.shift, now.contradictions + 1)
+    return replace(now, contradictions=now.contradictions + 1)
 
 
 def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learner[R]) -> Progress:
@@ -281,8 +295,13 @@ def _look(db: Connection, stream: str, block: int, now: Progress, learner: Learn
     db.execute(
         delete(statistic).where(statistic.c.stream == stream, statistic.c.block < block - KEPT_BLOCKS + 2)
     )
-    shift = found.misfit(_misfit_error(block)).shift
-    return Progress(now.windows, shift, now.contradictions + bool(torn))
+    misfit = found.misfit(_misfit_error(block))
+    return replace(
+        now,
+        lasting=misfit.lasting,
+        hidden=min(now.hidden, misfit.hidden),
+        contradictions=now.contradictions + bool(torn),
+    )
 
 
 def _both(one: R, other: R | None) -> R | None:
@@ -300,7 +319,7 @@ def _restart(db: Connection, stream: str, now: Progress, learner: Learner[R]) ->
     """
     for table in (learner.belief, learner.statistic):
         db.execute(delete(table).where(table.c.stream == stream))
-    return Progress(0, 0.0, now.contradictions + 1)
+    return Progress(contradictions=now.contradictions + 1)
 
 
 def _forget(db: Connection, stream: str, devices: Iterable[str], learner: Learner[R]) -> None:
@@ -325,6 +344,6 @@ def _believe(db: Connection, stream: str, fresh: Mapping[str, R], learner: Learn
 
 
 def _keep(db: Connection, stream: str, now: Progress) -> None:
-    values = {"windows": now.windows, "shift": now.shift, "contradictions": now.contradictions}
+    values = asdict(now) | {"lasting": json.dumps(now.lasting)}
     if db.execute(update(learning).where(learning.c.stream == stream).values(**values)).rowcount == 0:
         db.execute(insert(learning).values(stream=stream, **values))

@@ -146,9 +146,9 @@ class More:
         """The columns of a belief."""
         return {"chains": theta_of(believed).model_dump_json()}
 
-    def shifted(self, theta: Class, shift: float) -> Class:
-        """The chains of Θ moved by the misfit's shift."""
-        return misfit_k.slowed(theta, shift)
+    def slowed(self, theta: Class, lasting: Sequence[float]) -> Class:
+        """The chains of Θ with the shares that last covered."""
+        return misfit_k.slowed(theta, lasting)
 
     def anything(self, like: Class) -> Class:
         """A belief that excludes nothing."""

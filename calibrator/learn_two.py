@@ -115,9 +115,9 @@ class Two:
             "r_high": believed.r_high,
         }
 
-    def shifted(self, theta: Box, shift: float) -> Box:
-        """The chains of Θ moved by the misfit's shift."""
-        return misfit.shifted(theta, shift)
+    def slowed(self, theta: Box, lasting: Sequence[float]) -> Box:
+        """The chains of Θ with the shares that last covered."""
+        return misfit.slowed(theta, lasting)
 
     def anything(self, like: Box) -> Box:
         """A belief that excludes nothing."""

@@ -161,6 +161,7 @@ def _misfit(book: Book) -> dict[str, Any] | None:
             for one in book.misfit.bands
         ],
         "shift": book.misfit.shift,
+        "hidden": book.hidden,
         "covered": book.policy.misfit == "cover",
     }
 
@@ -230,9 +231,16 @@ def _print_book(book: Book, last: int) -> None:
 
 
 def _misfit_in_words(book: Book) -> str:
+    from calibrator.learn import HIDDEN  # noqa: PLC0415  # as above
+
     worst = book.misfit.worst if book.misfit else None
     if book.misfit is None:
         return "misfit: not measured yet"
+    if worst is None and book.hidden > HIDDEN and book.policy and book.policy.misfit == "cover":
+        return (
+            f"misfit: none beyond doubt over lags up to 40, but a correlation of {book.hidden:.2f} could be hidden; "
+            f"Θ is not narrowed above {HIDDEN:g}"
+        )
     if worst is None:
         return "misfit: none beyond doubt over lags up to 40"
     covered = (

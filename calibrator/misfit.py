@@ -3,11 +3,17 @@
 For every band of lags, the correlation seen is compared with the one that the devices' own fitted chains predict,
 averaged over what is not known of them: a mixture of chains is no misfit. Where a band's excess is beyond doubt,
 the chain that has the correlation seen at those lags is more correlated than the fitted one by a `shift` of
-b = logit((q+r)/2); Θ covers it by reaching that much further.
+b = logit((q+r)/2).
+
+Θ covers it by what the excess says of any chain: a share e of it lasts over those lags while the rest goes on as the
+chain does, so that a correlation Λ becomes Λ + e·(1−Λ). A slow chain, which has much of that already, needs less of a
+shift than a fast one.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -23,6 +29,10 @@ ERROR = 0.005
 """The probability with which chains of first order may be taken for a misfit, where they are looked at once."""
 NODES, _weights = np.polynomial.hermite_e.hermegauss(9)
 WEIGHTS = _weights / _weights.sum()
+LONG = 5
+"""The first lag of those that a misfit is feared at."""
+UNSEEN = 100.0
+"""A standard error beyond this is that of a band which no window was long enough for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,11 @@ class Band:
         over = self.seen - self.fitted
         return over if over > self.doubt * self.error else 0.0
 
+    @property
+    def lasting(self) -> float:
+        """The share e that makes the fitted correlation Λ the one seen, Λ + e·(1−Λ), where it is beyond doubt."""
+        return min(1.0, self.excess / (1 - self.fitted)) if self.excess else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
@@ -52,6 +67,17 @@ class Misfit:
 
     bands: tuple[Band, ...]
     shift: float
+
+    @property
+    def lasting(self) -> tuple[float, ...]:
+        """Of every band, the share that lasts."""
+        return tuple(band.lasting for band in self.bands)
+
+    @property
+    def hidden(self) -> float:
+        """The excess that the evidence would not show at long lags, in any band that windows are long enough for."""
+        seen = (band for band in self.bands if band.first >= LONG and band.error < UNSEEN)
+        return max((band.doubt * band.error for band in seen), default=0.0)
 
     @property
     def worst(self) -> Band | None:
@@ -119,13 +145,18 @@ def _b_of(index: int, correlation: float) -> float:
     return float(np.interp(-correlation, -powers, grid))
 
 
-def shifted(box: Box, shift: float) -> Box:
-    """The box with every end moved to chains of the same π1 whose b is changed by the shift."""
+def slowed(box: Box, lasting: Sequence[float]) -> Box:
+    """The box between its slowest and its fastest chain, each moved, at the same π1, to cover the shares that last."""
+    ends = [_moved(box.q_low, box.r_low, lasting), _moved(box.q_high, box.r_high, lasting)]
+    (q_low, q_high), (r_low, r_high) = (sorted(one) for one in zip(*ends, strict=True))
+    return Box(q_low, q_high, r_low, r_high)
 
-    def moved(q: float, r: float) -> tuple[float, float]:
-        half = (q + r) / 2
-        factor = np.exp(shift) / (1 - half + half * np.exp(shift))
-        return float(q * factor), float(r * factor)
 
-    low, high = moved(box.q_low, box.r_low), moved(box.q_high, box.r_high)
-    return Box(low[0], high[0], low[1], high[1])
+def _moved(q: float, r: float, lasting: Sequence[float]) -> tuple[float, float]:
+    """The chain with the same π1 whose correlation over every band is at least this one's with the share that lasts."""
+    half = (q + r) / 2
+    own = band_powers(np.array(1 - 2 * half))[0]
+    wanted = [float(one + e * (1 - one)) for one, e in zip(own, lasting, strict=True)]
+    b = min([_b_of(index, wanted[index]) for index, e in enumerate(lasting) if e > 0])
+    factor = min(1.0, 1 / (1 + math.exp(-b)) / half)
+    return q * factor, r * factor

@@ -4,17 +4,19 @@ The correlation over a band is (Σ_u P(X_t = u, X_{t+h} = u) − Σ π_u²)/(1 �
 state stays, 0 if it is forgotten. It is read off the pairs, debiased through the emission, and compared with what the
 devices' own fitted chains have, averaged over what is not known of them; how far that varies is part of the error.
 Where a band's excess is beyond doubt, the chain that has the correlation seen there is slower than the fitted one:
-I − κ·(I − P) with κ < 1 has the same π. Θ covers it by reaching to chains slower by that κ; log κ is the shift.
+I − κ·(I − P) with κ < 1 has the same π, and log κ is the shift. Θ covers it by reaching to chains slower by the κ that
+its own slowest chain needs (calibrator/misfit.py).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from calibrator.estimate_k import EvidenceK, FitK, ObservedK
-from calibrator.misfit import ERROR, Band, Misfit, doubt, pooled_bands
+from calibrator.misfit import ERROR, Misfit, doubt, pooled_bands
 from calibrator.moments_k import Floats, band_means, stationary, transitions
 from calibrator.statistics import BANDS
 from pufferfish.intervals import Class, Intervals, Rows
@@ -55,7 +57,7 @@ def measure(evidence: EvidenceK, found: FitK, error: float = ERROR) -> Misfit:
     vague = ((weight[:, None] * drawn).sum(axis=0) / weight.sum(axis=0)).std(axis=0)
     bands = pooled_bands(seen, drawn.mean(axis=1), weight, doubt(error), vague)
     centre = transitions(found.centre, k)
-    return Misfit(bands, min(0.0, *(_shift(centre, index, band) for index, band in enumerate(bands))))
+    return Misfit(bands, min(0.0, *(_shift(centre, index, band.excess) for index, band in enumerate(bands))))
 
 
 def correlations(P: Floats) -> Floats:
@@ -81,11 +83,11 @@ def _drawn(found: FitK) -> Floats:
     return correlations(transitions(x, found.k))
 
 
-def _shift(P: Floats, index: int, band: Band) -> float:
-    """Log κ of the chain that has as much more correlation than P as was seen beyond the fitted one."""
-    if not band.excess:
+def _shift(P: Floats, index: int, excess: float) -> float:
+    """Log κ of the chain that has so much more correlation over a band than P."""
+    if not excess:
         return 0.0
-    wanted = float(correlations(P)[index]) + band.excess
+    wanted = float(correlations(P)[index]) + excess
     low, high = math.log(SLOWEST), 0.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -94,9 +96,24 @@ def _shift(P: Floats, index: int, band: Band) -> float:
     return low
 
 
-def slowed(theta: Class, shift: float) -> Class:
-    """The chains of Θ, each with its transitions to other states multiplied by e^shift."""
-    return Class(*(_slowed(each, math.exp(shift)) for each in (theta.forward, theta.backward)))
+def slowed(theta: Class, lasting: Sequence[float]) -> Class:
+    """The chains of Θ, each with its transitions as much rarer as the slowest needs to cover the shares that last."""
+    slowest = _slowest(theta.forward)
+    own = correlations(slowest)
+    kappa = math.exp(
+        min(_shift(slowest, index, float(e * (1 - own[index]))) for index, e in enumerate(lasting))
+    )
+    return Class(*(_slowed(each, kappa) for each in (theta.forward, theta.backward)))
+
+
+def _slowest(intervals: Intervals) -> Floats:
+    """The states as likely to stay as they can be, the rest shared as the middles of the intervals are."""
+    P: Floats = (np.array(intervals.low) + np.array(intervals.high)) / 2
+    stays = np.minimum(np.diag(np.array(intervals.high)), 1 - SLOWEST)
+    np.fill_diagonal(P, 0.0)
+    P *= ((1 - stays) / P.sum(axis=1))[:, None]
+    np.fill_diagonal(P, stays)
+    return P
 
 
 def _slowed(intervals: Intervals, kappa: float) -> Intervals:

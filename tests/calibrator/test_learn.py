@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from calibrator import learn, store
 from calibrator.kind import written
 from calibrator.learn import (
     FIRST_LOOK,
-    Progress,
     block_of,
     last_look,
     learned,
@@ -191,7 +191,7 @@ def test_a_device_that_changes_is_forgotten_alone(db: Connection) -> None:
     before = own(db)
     odd, rest = Devices(8, count=1, chain=(0.6, 0.55)), Devices(9, count=9)
     note(db, STREAM, window(odd, rest), tilt=TILT, learner=TWO)
-    assert progress(db, STREAM) == Progress(FIRST_LOOK + 1, 0.0, 1)
+    assert (progress(db, STREAM).windows, progress(db, STREAM).contradictions) == (FIRST_LOOK + 1, 1)
     assert own(db) == before | {"d0": START}
     for _ in range(FIRST_LOOK - 1):
         note(db, STREAM, window(odd, rest), tilt=TILT, learner=TWO)
@@ -264,10 +264,15 @@ def test_later_looks_ask_more_of_a_misfit(db: Connection) -> None:
     assert seen.bands[0].doubt == doubts[1]
 
 
+def tell(db: Connection, **changes: Any) -> None:
+    """As if the last look had found this misfit."""
+    learn._keep(db, STREAM, replace(progress(db, STREAM), **changes))
+
+
 def test_reporting_only_leaves_theta_uncovered(db: Connection) -> None:
     """With `report` the misfit is measured and Θ stays; with `cover` Θ reaches further down."""
     take(db, Devices(10), FIRST_LOOK)
-    learn._keep(db, STREAM, replace(progress(db, STREAM), shift=-0.5))
+    tell(db, lasting=(0.0, 0.0, 0.05, 0.0), hidden=0.01)
     covered = theta(db)
     reported = learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
     assert covered.contains(reported)
@@ -277,18 +282,32 @@ def test_reporting_only_leaves_theta_uncovered(db: Connection) -> None:
 
 
 def test_misfit_widens_the_start_only_where_it_contradicts_it(db: Connection) -> None:
-    """Chains that a shift makes slower are cut to the start like any others; all beyond it, Θ holds both."""
+    """Chains that what lasts makes slower are cut to the start like any others; all beyond it, Θ holds both."""
     take(db, Devices(10), FIRST_LOOK)
     found = learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
-    tight = Box(0.9 * found.q_low, START.q_high, 0.9 * found.r_low, START.r_high)
-    learn._keep(db, STREAM, replace(progress(db, STREAM), shift=-0.3))
+    tight = Box(0.95 * found.q_low, START.q_high, 0.95 * found.r_low, START.r_high)
+    tell(db, lasting=(0.12, 0.0, 0.0, 0.0), hidden=0.01)
     within = learned(db, STREAM, start=tight, floor=FLOOR)
     assert tight.contains(within)
     assert (within.q_low, within.r_low) == (tight.q_low, tight.r_low)
-    learn._keep(db, STREAM, replace(progress(db, STREAM), shift=-4.0))
+    tell(db, lasting=(0.0, 0.0, 0.0, 0.9))
     beyond = learned(db, STREAM, start=tight, floor=FLOOR)
     assert beyond.contains(tight)
     assert beyond.q_low < tight.q_low / 10
+
+
+def test_nothing_is_narrowed_while_a_misfit_could_be_hidden(db: Connection) -> None:
+    """Θ stays the start, and still widens, until the evidence would show a correlation that matters over long lags."""
+    take(db, Devices(10), FIRST_LOOK)
+    tell(db, hidden=1.01 * learn.HIDDEN)
+    assert theta(db) == START
+    assert learned_devices(db, STREAM, start=START, floor=FLOOR)["d0"] == START
+    narrow = learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
+    assert narrow != START
+    elsewhere = Box(0.6, 0.7, 0.6, 0.7)
+    assert learned(db, STREAM, start=elsewhere, floor=elsewhere).q_low < narrow.q_high
+    tell(db, hidden=learn.HIDDEN)
+    assert theta(db) == narrow
 
 
 def test_few_devices_learn_nothing(db: Connection) -> None:

@@ -141,9 +141,9 @@ def test_evidence_outside_the_start_widens_it(db: Connection) -> None:
 
 
 def test_misfit_is_covered_unless_it_is_only_reported(db: Connection) -> None:
-    """A shift makes Θ reach to slower chains, by default."""
+    """A share that lasts makes Θ reach to slower chains, by default."""
     take(db, Devices(6), FIRST_LOOK)
-    db.execute(store.learning.update().values(shift=-0.5))
+    db.execute(store.learning.update().values(lasting="[0, 0, 0.05, 0.05]", hidden=0))
     covered, told = theta(db), learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
     assert covered.contains(told)
     assert covered.forward.low[0][1] < told.forward.low[0][1]
@@ -151,12 +151,12 @@ def test_misfit_is_covered_unless_it_is_only_reported(db: Connection) -> None:
 
 
 def test_misfit_is_cut_to_the_start(db: Connection) -> None:
-    """What a shift makes of the looks widens the start only where it lies outside."""
+    """What a share that lasts makes of the looks widens the start only where it lies outside."""
     take(db, Devices(6), FIRST_LOOK)
-    db.execute(store.learning.update().values(shift=-0.05))
+    db.execute(store.learning.update().values(lasting="[0.02, 0, 0, 0]", hidden=0))
     told = learned(db, STREAM, start=START, floor=FLOOR, misfit="report")
     assert told.contains(learned(db, STREAM, start=told, floor=FLOOR))
-    db.execute(store.learning.update().values(shift=-5.0))
+    db.execute(store.learning.update().values(lasting="[0, 0, 0, 0.9]"))
     beyond = learned(db, STREAM, start=told, floor=FLOOR)
     assert beyond.contains(told)
     assert not told.contains(beyond)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from calibrator.estimate import Fit, fit
-from calibrator.misfit import Misfit, doubt, measure, shifted
+from calibrator.misfit import Band, Misfit, doubt, measure, slowed
 from calibrator.region import cohort_region
 from calibrator.statistics import BANDS, Sums
 from evaluation.sanitized import Charge, counted, evidence, in_cohorts, sanitized
@@ -57,7 +59,7 @@ def slow_and_fast(rng: np.random.Generator, *, devices: int, ticks: int) -> list
 
 
 def test_slow_levels_are_a_misfit_and_are_covered() -> None:
-    """The excess at long lags is reported; the shifted Θ holds a chain as correlated at those lags as the data."""
+    """The excess at long lags is reported; the slowed Θ holds a chain as correlated at those lags as the data."""
     rng = np.random.default_rng(5)
     found, misfit = fitted(slow_and_fast(rng, devices=12, ticks=12_000), rng)
     far = misfit.bands[-1]
@@ -70,16 +72,27 @@ def test_slow_levels_are_a_misfit_and_are_covered() -> None:
     def slowest(box: Box) -> float:
         return float(np.mean((1 - box.q_low - box.r_low) ** lags))
 
-    assert slowest(shifted(theta, misfit.shift)) >= far.seen > slowest(theta)
+    assert slowest(slowed(theta, misfit.lasting)) >= far.seen > slowest(theta)
 
 
-def test_shifting_keeps_the_share_of_ones() -> None:
-    """Every end of a shifted box has the π1 it had, and b moved by the shift."""
-    box = Box(0.1, 0.3, 0.2, 0.4)
-    moved = shifted(box, -0.7)
-    for old, new in (((0.1, 0.2), (moved.q_low, moved.r_low)), ((0.3, 0.4), (moved.q_high, moved.r_high))):
-        assert new[0] / sum(new) == pytest.approx(old[0] / sum(old))
-        halves = [sum(ends) / 2 for ends in (old, new)]
-        assert np.diff(np.log(np.array(halves) / (1 - np.array(halves)))) == pytest.approx(-0.7)
-    same = shifted(box, 0.0)
-    assert (same.q_low, same.q_high, same.r_low, same.r_high) == pytest.approx((0.1, 0.3, 0.2, 0.4))
+@pytest.mark.parametrize("low", [(0.1, 0.2), (0.3, 0.6), (0.004, 0.007)])
+def test_slowing_keeps_the_share_of_ones_and_adds_what_lasts(low: tuple[float, float]) -> None:
+    """A chain keeps its π1 and gets the share of what its correlation had lost over a band; a box holds its chains'."""
+    lags, lasting = np.arange(BANDS[3][0], BANDS[3][1] + 1), (0.0, 0.0, 0.01, 0.2)
+    moved = slowed(Box(low[0], low[0], low[1], low[1]), lasting)
+    assert (moved.q_low, moved.r_low) == (moved.q_high, moved.r_high)
+    assert slowed(Box(low[0], 0.7, low[1], 0.65), lasting).contains(moved)
+    new = moved.q_low, moved.r_low
+    assert new[0] / sum(new) == pytest.approx(low[0] / sum(low))
+    before, after = (np.mean((1 - sum(ends)) ** lags) for ends in (low, new))
+    assert after == pytest.approx(before + 0.2 * (1 - before), abs=2e-3)
+
+
+def test_what_could_be_hidden_is_what_would_not_be_seen_at_long_lags() -> None:
+    """Doubt times the standard error of the worse of the long bands; short ones, and uncounted ones, do not matter."""
+    bands = tuple(
+        Band(*ends, 0.3, 0.2, error, 3.5) for ends, error in zip(BANDS, (0.5, 0.4, 0.02, 0.03), strict=True)
+    )
+    assert Misfit(bands, 0.0).hidden == pytest.approx(3.5 * 0.03)
+    short = (*bands[:3], replace(bands[3], error=1e6))
+    assert Misfit(short, 0.0).hidden == pytest.approx(3.5 * 0.02)

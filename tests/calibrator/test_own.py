@@ -52,7 +52,8 @@ def believe(here: Desk, thetas: Mapping[str, Box], *, looks: int = 1) -> None:
         db.execute(delete(store.belief))
         db.execute(delete(store.learning))
         windows = FIRST_LOOK << 10 + looks  # no look comes soon
-        db.execute(insert(store.learning).values(stream=STREAM, windows=windows, shift=0.0, contradictions=0))
+        told = {"windows": windows, "lasting": "[]", "hidden": 0.0, "contradictions": 0}
+        db.execute(insert(store.learning).values(stream=STREAM, **told))
         for device, box in thetas.items():
             ends = {"q_low": box.q_low, "q_high": box.q_high, "r_low": box.r_low, "r_high": box.r_high}
             db.execute(insert(store.belief).values(stream=STREAM, device=device, **ends))
