@@ -29,7 +29,7 @@ from calibrator.statistics import REACH, WIDTHS
 
 FEWEST_DEVICES = 3
 """Two devices say nothing about the spread of a cohort."""
-CAUTION = 0.3
+CAUTION = 0.33
 """How much narrower a device's region is made where it rests on T alone."""
 WIDE = 0.1
 """The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""

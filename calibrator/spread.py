@@ -11,7 +11,7 @@ import numpy as np
 from calibrator.moments import Floats
 from calibrator.quantiles import chi_square_quantile
 
-SPREAD_CONFIDENCE = 0.98
+SPREAD_CONFIDENCE = 0.99
 """One-sided, for the spread T that a device's own region leans on."""
 NEWCOMER_CONFIDENCE = 0.85
 """One-sided, for the spread T in the region of a device nothing is known of."""
