@@ -12,6 +12,8 @@ weighed by their precision, so a device with much evidence stands for itself and
 A region that rests on such a T is wider than it need be, most of all where the devices are alike. So a device's is
 made narrower again, by the share CAUTION of what rests on T: the two numbers SPREAD_CONFIDENCE and CAUTION together
 keep its coverage between 93% and 98%, for devices alike and for devices as different as may be (docs/estimation.md).
+That is for regions of 95%. The smaller the error asked for, the more it is made of cohorts whose T was taken too small,
+and the less may be taken off: calibrator/region.py gives it back.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from calibrator.statistics import REACH, WIDTHS
 FEWEST_DEVICES = 3
 """Two devices say nothing about the spread of a cohort."""
 CAUTION = 0.33
-"""How much narrower a device's region is made where it rests on T alone."""
+"""How much narrower a device's 95% region is made where it rests on T alone."""
 WIDE = 0.1
 """The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""
 NARROW = 0.09
@@ -99,6 +101,8 @@ class Fit:
     covariances: Floats
     leaning: Floats
     """How much of each device's a and b is the cohort's: 1 with no evidence of its own, 0 with plenty."""
+    resting: Floats
+    """How much of each device's variances rests on T alone; CAUTION of that share is off their roots already."""
 
 
 def chain(x: Floats) -> tuple[Floats, Floats]:
@@ -335,8 +339,9 @@ def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread
     whole = variances + leaning**2 * of_centre
     # A vague μ is read off the likelihood, as cautiously as T.
     cautious = np.where(of_centre > VAGUE, whole, variances)
-    variances = whole * (1 - CAUTION * leaning * cautious / whole) ** 2
+    resting = leaning * cautious / whole
+    variances = whole * (1 - CAUTION * resting) ** 2
     covariances = np.zeros((m, 2, 2))
     covariances[:, [0, 1], [0, 1]] = variances
     covariances[:, 0, 1] = covariances[:, 1, 0] = correlation * np.sqrt(variances[:, 0] * variances[:, 1])
-    return Fit(names, centre, spread_, known, means, covariances, leaning)
+    return Fit(names, centre, spread_, known, means, covariances, leaning, resting)

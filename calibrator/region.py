@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrator.estimate import Fit, chain
+from calibrator.estimate import CAUTION, Fit, chain
 from calibrator.moments import Floats
 from calibrator.quantiles import rectangle_quantiles
 from pufferfish.binary import Box
@@ -21,8 +21,16 @@ def cohort_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
 
 def device_regions(found: Fit, confidence: float = CONFIDENCE) -> dict[str, Box]:
     """For every device, a box that holds its own chain."""
-    low, high = _boxes(found.chains, found.covariances, confidence)
+    low, high = _boxes(found.chains, found.covariances * _given_back(found, confidence), confidence)
     return {name: _box(*ends) for name, *ends in zip(found.devices, low, high, strict=True)}
+
+
+def _given_back(found: Fit, confidence: float) -> Floats:
+    """What makes up for the caution in the covariances, where the error is smaller than the one it was found for."""
+    share = min(1.0, (1 - confidence) / (1 - CONFIDENCE))
+    factor = (1 - share * CAUTION * found.resting) / (1 - CAUTION * found.resting)
+    both: Floats = factor[:, :, None] * factor[:, None, :]
+    return both
 
 
 def centre_region(found: Fit, confidence: float = CONFIDENCE) -> Box:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from calibrator import estimate
 from calibrator.estimate import Evidence, Observed, chain, fit, pooled
-from calibrator.moments import band_powers, covariance, mean
+from calibrator.moments import Floats, band_powers, covariance, mean
 from calibrator.region import centre_region, cohort_region, device_regions
 from calibrator.spread import HIGHEST, LOWEST
 from calibrator.statistics import BANDS, WIDTHS
@@ -160,6 +162,25 @@ def test_what_is_not_known_of_b_is_integrated_over(ticks: int, deviation: float)
     spread = float(weights @ (b - exact) ** 2)
     assert means[0] == pytest.approx(exact, abs=0.03 * spread**0.5)
     assert variances[0] == pytest.approx(spread, rel=0.03)
+
+
+def test_caution_is_for_regions_of_95_percent() -> None:
+    """A smaller error is not had by more standard deviations alone where T is leant on, and is where it is not."""
+    found = fit(expected([Noise(0.3, 0.3)], 0.2, 0.3, 3e4, devices=8))
+    assert found is not None
+    assert (found.resting > 0.05).all()
+    alone = replace(found, resting=np.zeros_like(found.resting))
+    for confidence, least in ((0.9, 1.0), (0.95, 1.0), (0.9999, 1 + 0.2 * found.resting.min())):
+        wide, narrow = (logits(device_regions(one, confidence)["d3"]) for one in (found, alone))
+        assert (wide >= least * narrow - 1e-9).all()
+        assert np.allclose(wide, narrow) == (least == 1)
+
+
+def logits(box: Box) -> Floats:
+    """The lengths of a box's sides, in logits."""
+    ends = np.array([[box.q_low, box.r_low], [box.q_high, box.r_high]])
+    low, high = np.log(ends / (1 - ends))
+    return np.asarray(high - low)
 
 
 def test_two_devices_say_nothing_about_a_cohort() -> None:
