@@ -100,7 +100,7 @@ class IntervalTheta(Entrywise):
 
 
 # What the forward intervals imply for the reversal takes a while, and is asked for with every setting and release.
-_class_of = lru_cache(maxsize=128)(Class.of)
+_class_of = lru_cache(maxsize=4096)(Class.of)
 
 
 def _shape(value: Any) -> str:

@@ -24,8 +24,8 @@ class Issued:
     """The cohort's, which all of them can."""
     own: dict[str, list[tuple[int, AnyNoise]]] = field(default_factory=dict)
     """By device its own, each with the first tick that can carry it."""
-    newest: dict[str, int] = field(default_factory=dict)
-    """By device the version of its newest own setting."""
+    newest: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By device the policy and the version of its newest own setting."""
     _count: int = 0
     _highest: int = 0
 
@@ -38,7 +38,7 @@ class Issued:
         if (count, highest) == (self._count, self._highest):
             return
         rows = db.execute(
-            select(setting.c.version, setting.c.device, setting.c.issued, setting.c.noise)
+            select(setting.c.version, setting.c.policy, setting.c.device, setting.c.issued, setting.c.noise)
             .where(mine, setting.c.version > self._highest)
             .order_by(setting.c.version)
         ).all()
@@ -53,7 +53,7 @@ class Issued:
                 self.cohorts.append(noise)
             else:
                 self.own.setdefault(row.device, []).append((row.issued, noise))
-                self.newest[row.device] = row.version
+                self.newest[row.device] = row.policy, row.version
         self._count, self._highest = count, highest
 
     def to(self, device: str) -> tuple[AnyNoise, ...]:

@@ -31,9 +31,9 @@ from calibrator.push import Current, current_own
 class Round:
     """One going-through of a stream's devices."""
 
-    def __init__(self, db: Connection, maker: Maker, own: Mapping[str, AnyTheta]) -> None:
+    def __init__(self, db: Connection, maker: Maker, own: Mapping[str, AnyTheta], last: Round | None) -> None:
         self._own = own
-        self.in_force = current_own(db, maker.stream, maker.policy_version)
+        self.in_force: dict[str, Current] = _in_force(db, maker, {} if last is None else last.in_force)
         """By device its newest own setting under the policy."""
         everyone = [self._device(maker, name) for name in sorted({*own, *maker.issued.own})]
         urgent = {one.name for one in everyone if maker.may_be_too_weak(one)}
@@ -88,3 +88,15 @@ class Round:
             self.in_force[device.name] = made
             maker.issued.follow(db)
         return made
+
+
+def _in_force(db: Connection, maker: Maker, known: Mapping[str, Current]) -> dict[str, Current]:
+    """The newest own settings under the policy: those of the last round, unless another calibrator made some."""
+    versions = {
+        device: version
+        for device, (policy, version) in maker.issued.newest.items()
+        if policy == maker.policy_version
+    }
+    if versions == {device: one.message.version for device, one in known.items()}:
+        return dict(known)
+    return current_own(db, maker.stream, maker.policy_version)

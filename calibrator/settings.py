@@ -122,7 +122,8 @@ class Settings:
         )
         known = self._rounds.get(name)
         if known is None or known[0] != at:
-            known = at, Round(db, maker, self.bookkeeper.own(db, name, stream))
+            own = self.bookkeeper.own(db, name, stream)
+            known = at, Round(db, maker, own, known[1] if known else None)
             self._rounds[name] = known
         for one in known[1].go_on(db, maker, lambda: self.timer() >= ends):
             message = one.message
