@@ -16,11 +16,15 @@ from tests.calibrator.site import (
     STREAM,
     TOPICS,
     batch,
+    desk,
     policy,
     signed,
+    sqlite,
     states,
     wait_until,
 )
+from tests.calibrator.test_own import POLICY, believe
+from tests.calibrator.test_rounds import DEVICES, regions
 
 EVERYTHING = f"{ROOT}/test/#"
 QUICK = {"period_ms": 10, "windows": {"short": Window(ticks=100)}}
@@ -54,6 +58,44 @@ def test_from_batch_to_release(broker: BrokerProcess, tmp_path: Path) -> None:
         wait_until(lambda: (one := ops.ledger()) is not None and one.entries >= 1)
         child.send_signal(signal.SIGTERM)
         assert child.wait(10) == 0
+
+
+def test_batches_are_counted_in_the_middle_of_a_round(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Own settings of many devices are half made: a batch is counted and `seen`, what is made is published. Killed with
+    -9 there and started again, the calibrator makes the others.
+    """
+    wanted = policy(period_ms=10, theta=POLICY.streams[STREAM].theta)
+    config = write_config(tmp_path, broker)
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(wanted)
+        believe(here, regions())
+    half_way = """
+import calibrator.rounds as r
+step, made = r.Round._step, []
+def until_two_are_made(self, db, maker):
+    one = step(self, db, maker) if len(made) < 2 else None
+    made.extend([one] if one else [])
+    return one
+r.Round._step = until_two_are_made
+"""
+    with Client(broker, "ops", EVERYTHING) as ops:
+
+        def own() -> dict[str, bytes]:
+            prefix = TOPICS.noise(STREAM) + "/"
+            return {topic: heard[-1] for topic, heard in ops.heard.items() if topic.startswith(prefix)}
+
+        with process(config, code=half_way) as child:
+            wait_until(lambda: len(own()) == 2)
+            send(broker, "wearable-1", tick() - 20)
+            wait_until(lambda: ops.seen("wearable-1"))
+            first = own()
+            assert len(first) == 2
+            child.send_signal(signal.SIGKILL)
+            child.wait(10)
+        with process(config):
+            wait_until(lambda: len(own()) == DEVICES)
+            assert {topic: own()[topic] for topic in first} == first
+            wait_until(ops.ledger)
 
 
 def test_kill_9_between_charge_and_publication(broker: BrokerProcess, tmp_path: Path) -> None:
