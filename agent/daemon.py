@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -25,14 +23,13 @@ from agent.report import Report
 from agent.resample import HELD, Value
 from agent.serve import Server
 from agent.settings import Settings, Trust
-from agent.source import OfferedSource, Source, open_source
 from agent.status import report, status
-from agent.stream import Stream
+from agent.streams import Streams
 from agent.tick import Clock
-from agent.windows import Closed, MadeRelease, release
+from agent.windows import MadeRelease
 from broker.connection import Connection, Offline, Will
 from broker.log import logger
-from broker.messages import Counted, Seen, Status, StreamPolicy, decode, encode
+from broker.messages import Counted, Seen, Status, decode, encode
 from broker.problem import Problem, Rejected
 from broker.systemd import Systemd
 from broker.topics import Topics, parse
@@ -61,13 +58,11 @@ class Agent:
         self._posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = False
         self._successor: Config | None = None
-        self._streams: dict[str, Stream] = {}
         self._seen: dict[str, Counted] = {}
         self._news = True
         self._said_at = 0.0
         self._committed_at = time.monotonic()
         self._not_stored = 0
-        self._clock_set: Counter[str] = Counter()
         self._leave_by = 0.0
         with ExitStack() as opened:
             opened.callback(os.close, lock(config.folder))
@@ -82,6 +77,7 @@ class Agent:
                 device=config.device,
                 streams=config.streams,
             )
+            self._streams = Streams(config, self._settings, self._outbox, clock=self._clock, log=self._log)
             self._connection = self._connect(config)
             opened.callback(self._disconnect)
             self._server = Server(
@@ -130,7 +126,7 @@ class Agent:
                 self._log.error("outbox corrupt", set_aside=str(self._outbox.set_aside))
             for rejected in self._settings.load(self._periods()):
                 self._log.warning("kept setting refused", reason=rejected.reason, detail=rejected.detail)
-            self._follow_settings()
+            self._streams.follow_settings()
             self._connection.start()
             self._systemd.notify("READY=1")
             self._loop()
@@ -138,7 +134,7 @@ class Agent:
             self._finish()
         finally:
             self._leave_by = self._leave_by or time.monotonic() + STOP_S
-            self._stop_sources()
+            self._streams.stop()
             self._opened.close()
         self._log.info("agent stopped", device=self._config.device)
         return self._successor
@@ -156,18 +152,7 @@ class Agent:
 
         Any thread may call it. Before a policy names the stream, values are let go.
         """
-        if not isinstance(value, float | int | str):
-            raise TypeError(f"a value is a number, a text or a truth value, not {type(value).__name__}")
-        names = [name for name, section in self._config.streams.items() if section.source.kind == "offer"]
-        if stream is None and len(names) == 1:
-            stream = names[0]
-        if stream not in names:
-            raise Problem(
-                f"stream {stream!r} takes no offered values; those that do: {', '.join(names) or 'none'}"
-            )
-        running = self._streams.get(stream)
-        if running is not None and isinstance(running.source, OfferedSource):
-            running.source.offer(value)
+        self._streams.offer(value, stream)
 
     @property
     def metrics_port(self) -> int | None:
@@ -191,7 +176,7 @@ class Agent:
     @property
     def _beat_s(self) -> float:
         """The beat, or a shorter one where more ticks than a source holds values for would fall into it."""
-        periods = [stream.policy.period_ms for stream in self._streams.values()]
+        periods = self._streams.periods.values()
         return min([self._config.publish.beat_ms, *(HELD // 2 * period for period in periods)]) / 1000
 
     def _handle_posted(self, wait_s: float) -> None:
@@ -204,30 +189,7 @@ class Agent:
             pass
 
     def _beat(self) -> None:
-        made: list[Made] = []
-        releases: list[MadeRelease] = []
-        for name, stream in self._streams.items():
-            beat = stream.beat(self._watermark(name))
-            made += beat.made
-            releases += self._release(name, stream.policy, beat.closed)
-            elapsed = beat.elapsed
-            if elapsed.clock != "steady":
-                self._clock_set[name] += 1
-                self._log.warning(f"clock set {elapsed.clock}", stream=name, next_tick=elapsed.last + 1)
-            if refused := stream.newly_refused():
-                self._log.warning("values refused", stream=name, count=refused)
-        self._commit(made, releases)
-
-    def _release(self, name: str, policy: StreamPolicy, closed: list[Closed]) -> list[MadeRelease]:
-        """Draw the noise of closed windows that were not released before."""
-        made: list[MadeRelease] = []
-        for window in closed:
-            first, entry = self._outbox.released.get((name, window.window), (-1, 0))
-            entry += 1 + sum(other.window == window.window for other in made)
-            if window.first > first:
-                setting = self._settings.noise[name]
-                made.append(release(window, name, policy, setting, device=self._config.device, entry=entry))
-        return made
+        self._commit(*self._streams.beat())
 
     def _commit(self, made: list[Made], releases: list[MadeRelease] | None = None) -> None:
         before = {name: (book.buffered, book.dropped) for name, book in self._outbox.books.items()}
@@ -236,7 +198,7 @@ class Agent:
         try:
             self._outbox.commit(
                 made,
-                periods={name: stream.policy.period_ms for name, stream in self._streams.items()},
+                periods=self._streams.periods,
                 seen=seen,
                 now_ms=self._clock.wall() // 1_000_000,
                 releases=releases or [],
@@ -275,12 +237,7 @@ class Agent:
         self._outbox.recover()
         self._publisher.reconnected()
         self._log.error("outbox corrupt", set_aside=str(self._outbox.set_aside))
-        for name, stream in self._streams.items():
-            self._start_stream(name, stream.source, stream.policy)
-
-    def _watermark(self, stream: str) -> int:
-        book = self._outbox.books.get(stream)
-        return -1 if book is None else book.watermark
+        self._streams.start_anew()
 
     def _periods(self) -> dict[str, int]:
         return {name: book.period_ms for name, book in self._outbox.books.items()}
@@ -306,7 +263,7 @@ class Agent:
             elif self._settings.offer(address, payload, self._periods()):
                 self._news = True
                 self._log.info("setting applied", topic=topic)
-                self._follow_settings()
+                self._streams.follow_settings()
         except Rejected as rejected:
             self._news = True
             self._log.warning("message refused", topic=topic, reason=rejected.reason, detail=rejected.detail)
@@ -323,34 +280,6 @@ class Agent:
         if connected:
             self._publisher.reconnected()
             self._news = True
-
-    def _follow_settings(self) -> None:
-        """Bring the streams in line with the policy and the noise in force."""
-        policies = self._settings.policy.streams if self._settings.policy else {}
-        for name, section in self._config.streams.items():
-            running = self._streams.get(name)
-            if running is not None and running.policy != policies.get(name):
-                del self._streams[name]
-                if name in policies and policies[name].period_ms == running.policy.period_ms:
-                    self._start_stream(name, running.source, policies[name])
-                else:
-                    running.source.stop()
-            if name in policies and name not in self._streams:
-                source = open_source(
-                    section.source,
-                    name=f"{self._config.device}-{name}",
-                    clock=self._clock,
-                    period_ms=policies[name].period_ms,
-                    log=self._log.bind(stream=name),
-                )
-                self._start_stream(name, source, policies[name])
-            if name in self._streams:
-                self._streams[name].use(self._settings.noise.get(name))
-
-    def _start_stream(self, name: str, source: Source, policy: StreamPolicy) -> None:
-        """Hand out no tick of the stream at or below its watermark."""
-        self._streams[name] = Stream(name, source, policy, clock=self._clock, watermark=self._watermark(name))
-        self._streams[name].use(self._settings.noise.get(name))
 
     def _say(self, now: float, *, online: bool = True) -> None:
         """Publish `status` when something but the counters has changed, or it is time."""
@@ -381,14 +310,6 @@ class Agent:
     def _disconnect(self) -> None:
         self._connection.stop(min(2.0, max(0.5, self._leave_by - time.monotonic())))
 
-    def _stop_sources(self) -> None:
-        """All at once: one whose other end is gone may take a moment."""
-        stopping = [threading.Thread(target=stream.source.stop) for stream in self._streams.values()]
-        for each in stopping:
-            each.start()
-        for each in stopping:
-            each.join()
-
     def _ask(self) -> Report | None:
         """The report, from another thread."""
         answer: SimpleQueue[Report] = SimpleQueue()
@@ -405,7 +326,7 @@ class Agent:
             self._outbox,
             self._connection,
             self._publisher,
-            self._streams,
+            self._streams.running,
             ticks_not_stored=self._not_stored,
-            clock_set=self._clock_set,
+            clock_set=self._streams.clock_set,
         )

@@ -130,9 +130,9 @@ def test_a_new_policy_keeps_the_source_where_the_period_stays(nats: BrokerProces
         peer.push(noise())
         with running(config) as agent:
             wait_until(lambda: peer.total() > 50)
-            source = agent._streams["motion"].source
+            source = agent._streams.running["motion"].source
             peer.push(policy(2, epsilon=Audiences(operator=3.0, public=1.0)))
             peer.push(noise(2, policy=2))
             wait_until(lambda: peer.batches[-1].noise == 2)
-            assert agent._streams["motion"].source is source
+            assert agent._streams.running["motion"].source is source
         wait_until(lambda: peer.status is not None and not peer.status.online and peer.balanced())
