@@ -90,6 +90,7 @@ class Learner(Mechanism, Protocol[R]):
     def read(self, row: Row[tuple[object, ...]]) -> R: ...
     def written(self, believed: R) -> dict[str, object]: ...
     def slowed(self, theta: R, lasting: Sequence[float]) -> R: ...
+    def with_doubt(self, believed: R) -> R: ...
     def anything(self, like: R) -> R: ...
 
 
@@ -184,11 +185,8 @@ def _theta(believed: R | None, *, start: R, floor: R, now: Progress) -> R:
 
 
 def _cut(region: R, start: R) -> R:
-    """What of a region the policy's start allows; both where they exclude each other, for then the start is wrong."""
-    try:
-        return start.intersect(region)
-    except ValueError:
-        return start.hull(region)
+    """What of a region the policy's start allows; both where, beyond doubt, it allows nothing: then it is wrong."""
+    return _both(start, region) or _both(start, learner_of(region).with_doubt(region)) or start.hull(region)
 
 
 def progress(db: Connection, stream: str) -> Progress:

@@ -150,6 +150,10 @@ class More:
         """The chains of Θ with the shares that last covered."""
         return misfit_k.slowed(theta, lasting)
 
+    def with_doubt(self, believed: Class) -> Class:
+        """The chains that are not excluded beyond doubt."""
+        return Class(*(region_k.with_doubt(each) for each in (believed.forward, believed.backward)))
+
     def anything(self, like: Class) -> Class:
         """A belief that excludes nothing."""
         k = range(like.k)

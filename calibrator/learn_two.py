@@ -119,6 +119,12 @@ class Two:
         """The chains of Θ with the shares that last covered."""
         return misfit.slowed(theta, lasting)
 
+    def with_doubt(self, believed: Box) -> Box:
+        """The chains that are not excluded beyond doubt."""
+        q = region.with_doubt(believed.q_low, believed.q_high)
+        r = region.with_doubt(believed.r_low, believed.r_high)
+        return Box(*(min(ANYTHING.q_high, max(ANYTHING.q_low, end)) for end in (*q, *r)))
+
     def anything(self, like: Box) -> Box:
         """A belief that excludes nothing."""
         return ANYTHING

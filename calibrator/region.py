@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from calibrator.estimate import CAUTION, Fit, chain
@@ -10,6 +12,8 @@ from calibrator.quantiles import rectangle_quantiles
 from pufferfish.binary import Box
 
 CONFIDENCE = 0.95
+DOUBT = 1.5
+"""A region this much wider, in angles arcsin √p, is what is not excluded beyond doubt."""
 
 
 def cohort_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
@@ -37,6 +41,13 @@ def centre_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
     """A box that holds the cohort's centre: how well the average is known, whatever the spread."""
     low, high = _boxes(found.centre[None], np.diag(found.centre_variance)[None], confidence)
     return _box(low[0], high[0])
+
+
+def with_doubt(low: float, high: float) -> tuple[float, float]:
+    """An interval of probabilities made wider by DOUBT."""
+    a, b = math.asin(math.sqrt(low)), math.asin(math.sqrt(high))
+    more = (DOUBT - 1) * (b - a) / 2
+    return math.sin(max(0.0, a - more)) ** 2, math.sin(min(math.pi / 2, b + more)) ** 2
 
 
 def _box(low: Floats, high: Floats) -> Box:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrator import region
 from calibrator.estimate_k import FitK
 from calibrator.moments_k import Floats, stationary, transitions
 from calibrator.quantiles import box_quantiles
@@ -90,3 +91,13 @@ def _class(low: Floats, high: Floats) -> Class:
 
 def _rows(matrix: Floats) -> Rows:
     return tuple(tuple(map(float, row)) for row in matrix)
+
+
+def with_doubt(believed: Intervals) -> Intervals:
+    """Every entry's interval made wider by region.DOUBT."""
+    ends = [
+        [region.with_doubt(*both) for both in zip(*rows, strict=True)]
+        for rows in zip(believed.low, believed.high, strict=True)
+    ]
+    low, high = (tuple(tuple(both[end] for both in row) for row in ends) for end in (0, 1))
+    return Intervals(low, high)

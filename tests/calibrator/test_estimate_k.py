@@ -26,11 +26,13 @@ from calibrator.region_k import (
     cohort_region,
     device_regions,
     point,
+    with_doubt,
 )
 from calibrator.statistics import BANDS
 from evaluation.estimation_k import FOUR, THREE
 from evaluation.sanitized_k import evidence, sanitized
 from pufferfish.emission import response
+from pufferfish.intervals import Intervals
 
 K = 3
 EMISSION = np.array(response(K, 2.0))
@@ -208,3 +210,19 @@ def test_slow_levels_are_a_misfit_and_are_covered() -> None:
     reached = np.array(slowed(point(found.centre, K), misfit.lasting).forward.high)
     own = correlations(P)
     assert correlations(reached)[-1] == pytest.approx(own[-1] + far.lasting * (1 - own[-1]), abs=1e-5)
+
+
+def test_doubt_makes_every_interval_wider() -> None:
+    """Half as wide again, in angles: what ends at 0 or 1 stays there, and the other end moves a little."""
+    rows = (
+        ((0.0, 0.2, 0.5), (0.1, 0.3, 0.1), (0.2, 0.6, 0.0)),
+        ((0.3, 0.5, 1.0), (0.4, 0.7, 0.4), (0.5, 0.9, 0.6)),
+    )
+    wide = with_doubt(Intervals(*rows))
+    angles = [np.arcsin(np.sqrt(np.array(ends))) for ends in (*rows, wide.low, wide.high)]
+    inner = (angles[2] > 0) & (angles[3] < np.pi / 2)
+    assert (angles[3] - angles[2])[inner] == pytest.approx(1.5 * (angles[1] - angles[0])[inner])
+    assert inner.sum() > 2
+    assert wide.low[0][0] == wide.low[2][2] == 0.0
+    assert wide.high[0][2] == 1.0
+    assert 0.3 < wide.high[0][0] < 0.5

@@ -310,6 +310,19 @@ def test_nothing_is_narrowed_while_a_misfit_could_be_hidden(db: Connection) -> N
     assert theta(db) == narrow
 
 
+def test_the_start_is_overruled_only_beyond_doubt(db: Connection) -> None:
+    """A region just outside the start leaves its nearest chains; one far from it, also with doubt, widens it."""
+    take(db, Devices(10), FIRST_LOOK)
+    floor = Box.point(0.9, 0.9)
+    tell(db, hidden=0.0)
+    found = learned(db, STREAM, start=Box(0.001, 0.999, 0.001, 0.999), floor=Box.point(0.25, 0.31))
+    width = found.q_high - found.q_low
+    near = Box(found.q_high + 0.1 * width, 0.9, 0.01, 0.9)
+    assert learned(db, STREAM, start=near, floor=floor).q_low == near.q_low
+    far = Box(found.q_high + width, 0.9, 0.01, 0.9)
+    assert learned(db, STREAM, start=far, floor=floor).q_low == found.q_low
+
+
 def test_few_devices_learn_nothing(db: Connection) -> None:
     """Two devices leave the start standing."""
     take(db, Devices(11, count=2), FIRST_LOOK * 2)
