@@ -48,6 +48,8 @@ CAUTION = 0.35
 """How much narrower a device's region is made where it rests on T alone; chosen with the above (docs/estimation.md)."""
 PULL = 4.0
 """The variance around its starting point of the chain that fits all devices together: it only keeps it in bounds."""
+SETTLED = 0.01
+"""Logits by which the last step moved the chains at most: a step on would not be seen in any region."""
 RIDGE = 1e-6
 """Information on a logit that is as good as none."""
 SHARPEST = 1e-7
@@ -123,7 +125,12 @@ def fit(evidence: EvidenceK) -> FitK | None:
             posterior = _posterior(devices, centre, spread)
             centre = np.clip(centre + np.clip(posterior.step, -1, 1), LOWEST, HIGHEST)
             spread = _spread(*posterior.alone(spread, centre))
-        x = np.clip(x + np.clip(_posterior(devices, centre, spread).means - x, -1, 1), LOWEST, HIGHEST)
+        before, x = (
+            x,
+            np.clip(x + np.clip(_posterior(devices, centre, spread).means - x, -1, 1), LOWEST, HIGHEST),
+        )
+        if np.abs(x - before).max() < SETTLED:
+            break
     devices = statistics.at(x)
     alone = _posterior(devices, centre, spread).alone(spread, centre)
     wide = _spread(*alone, confidence=ANY_CONFIDENCE)
@@ -196,7 +203,10 @@ class _Devices:
 
 @dataclass(frozen=True, slots=True)
 class ObservedK:
-    """What was observed: shares, their weights, and the covariance that the shares have, row by row."""
+    """What was observed: shares, their weights, and the covariance that the shares have.
+
+    Row by row; where all rows have as many ticks behind the same noise, one of both stands for all.
+    """
 
     evidence: EvidenceK
     shares: Floats
@@ -227,10 +237,12 @@ class ObservedK:
         typical = seen(*hidden(x, k), evidence.emission)
         roots = np.sqrt(n)
         size_ = shares.shape[1]
-        weights, covariance = np.empty((rows, size_, size_)), np.empty((rows, size_, size_))
+        same = all((each == each[0]).all() for each in (evidence.emission, n, evidence.variance))
+        different = 1 if same else rows
+        weights, covariance = np.empty((2, different, size_, size_))
         found: dict[bytes, tuple[Floats, Floats]] = {}
         diagonal = np.arange(size_)
-        for row in range(rows):
+        for row in range(different):
             key = evidence.emission[row].tobytes()
             if key not in found:
                 alike = independent(typical[row, :k])

@@ -46,7 +46,7 @@ def measure(evidence: EvidenceK, found: FitK, error: float = ERROR) -> Misfit:
     flat = taking.reshape(len(taking), -1)
     sampling = np.stack(
         [
-            np.einsum("ri,rij,rj->r", flat, observed.covariance[:, block, block], flat)
+            (flat[:, None, :] @ observed.covariance[:, block, block] @ flat[:, :, None])[:, 0, 0]
             for block in (slice(k + band * k * k, k + (band + 1) * k * k) for band in range(len(BANDS)))
         ],
         axis=1,

@@ -1,5 +1,7 @@
 """Re-estimating a cohort of 1,000 devices × 20,000 samples: from raw arrays, and from the sums that are kept anyway.
 
+Of two states, and from the sums alone of three and four.
+
 The other side is the full likelihood: hmmlearn's Baum–Welch with the emissions held fixed, one device after the other,
 timed on a few devices and multiplied. Best of several rounds.
 """
@@ -13,9 +15,13 @@ from typing import TypeVar
 import numpy as np
 from hmmlearn.hmm import CategoricalHMM
 
+from calibrator import estimate_k, region_k
 from calibrator.estimate import fit
+from calibrator.moments_k import transitions
 from calibrator.region import device_regions
+from evaluation import sanitized_k
 from evaluation.benchmarks.rows import Row
+from evaluation.estimation_k import FOUR, THREE, Floats, Setting
 from evaluation.sanitized import Charge, counted, evidence, sanitized
 from pufferfish.binary import Noise
 
@@ -37,13 +43,34 @@ def timed(work: Callable[[], T], rounds: int) -> tuple[float, T]:
     return best, result
 
 
-def likelihood(states: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
-    """Baum–Welch for q and r of one device."""
-    model = CategoricalHMM(2, init_params="", params="t", n_iter=50, tol=1e-2)
-    model.startprob_ = np.array([0.5, 0.5])
-    model.transmat_ = np.array([[0.8, 0.2], [0.2, 0.8]])
-    model.emissionprob_ = np.array([[1 - NOISE.rho0, NOISE.rho0], [NOISE.rho1, 1 - NOISE.rho1]])
+def likelihood(states: np.ndarray[tuple[int], np.dtype[np.uint8]], emission: Floats) -> None:
+    """Baum–Welch for the transitions of one device."""
+    k = len(emission)
+    model = CategoricalHMM(k, init_params="", params="t", n_iter=50, tol=1e-2)
+    model.startprob_ = np.full(k, 1 / k)
+    model.transmat_ = np.full((k, k), 0.2 / (k - 1)) + (0.8 - 0.2 / (k - 1)) * np.eye(k)
+    model.emissionprob_ = emission
     model.fit(states.reshape(-1, 1).astype(np.int64))
+
+
+def more_states(chain: Floats) -> Row:
+    """The row of as many states as the chain has."""
+    rng = np.random.default_rng(1)
+    setting = Setting("devices", chain, epsilon=8, look=1, spread=0.3, devices=DEVICES)
+    k, emission = len(chain), setting.emission
+    P = transitions(setting.chains(DEVICES, rng), k)
+    states = sanitized_k.sanitized(P, emission, ticks=TICKS, rng=rng)
+    slow, _ = timed(lambda: likelihood(states[0], emission), 1)
+    seen = sanitized_k.evidence([states], emission, scale=setting.scale, draws=1, rng=rng)
+
+    def regions() -> int:
+        found = estimate_k.fit(seen)
+        return 0 if found is None else len(region_k.device_regions(found))
+
+    regions()
+    fitting, _ = timed(regions, 3)
+    against = f"hmmlearn, 1 device × {DEVICES}"
+    return Row(f"the same of {k} states", fitting * 1000, "ms", against, slow * DEVICES / fitting, "≤ 50 ms")
 
 
 def run() -> list[Row]:
@@ -55,8 +82,9 @@ def run() -> list[Row]:
 
     def one_by_one() -> None:
         for one in states:
-            likelihood(one)
+            likelihood(one, emission)
 
+    emission = np.array([[1 - NOISE.rho0, NOISE.rho0], [NOISE.rho1, 1 - NOISE.rho1]])
     slow, _ = timed(one_by_one, 1)
     slow *= DEVICES / SAMPLED
     against = f"hmmlearn, {SAMPLED} devices × {DEVICES // SAMPLED}"
@@ -79,5 +107,7 @@ def run() -> list[Row]:
             "≤ 5 s",
         ),
         Row("the same from streaming statistics", fitting * 1000, "ms", against, slow / fitting, "≤ 50 ms"),
+        more_states(THREE),
+        more_states(FOUR),
         Row("counting, per sample", counting / DEVICES / TICKS * 1e9, "ns"),
     ]
