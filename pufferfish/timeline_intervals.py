@@ -11,6 +11,7 @@ class, against the *prior* adversary (docs/theory-k.md, Theorem 8).
 
 Within a stretch of constant tilt R moves towards the stretch's limit R*, which is certified. Once within `SETTLED` of
 it, it is held there: from below at R*, from above where it then is, because a step from R ≥ R* proves no more than R.
+For the same reason that bounds R at any time, and so it does where settling takes longer than `PATIENCE`.
 What a stretch makes of R depends only on its tilt, its length and the ticks just outside, so it is computed once for
 all stretches that see the same. A new entry changes few of them: the rest is remembered.
 """
@@ -21,7 +22,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pufferfish.contraction import HOPS, Side
+from pufferfish.contraction import HOPS, Forgetting, Side
 from pufferfish.intervals import Class
 from pufferfish.runs import Runs, nats, units
 from pufferfish.timeline import Entry, Price
@@ -30,7 +31,7 @@ SETTLED = 1e-8
 """How near its limit R is held, relatively where that is large: well beyond what a limit claims to spare."""
 
 PATIENCE = 20_000
-"""Ticks of a stretch that are followed; a class that has not settled by then has no price."""
+"""Ticks of a stretch that are followed; one that has not settled by then is held as if it had, which is never less."""
 
 _GRID = 2.0**40
 """R is rounded up to a multiple of 1/GRID, so that it comes to rest and stretches can be recognised."""
@@ -40,6 +41,9 @@ _KEPT = 100_000
 
 _Near = tuple[tuple[int, float], ...]
 """Tilt and R of the nearest ticks outside, nearest first; beyond them nothing is looked at."""
+
+_Looks = tuple[tuple[int, Forgetting], ...]
+"""Looks ahead by their hops, the nearest first."""
 
 _NOTHING: _Near = ((0, 0.0),) * max(HOPS)
 
@@ -60,7 +64,7 @@ class _Walk:
 
     def __init__(self, side: Side) -> None:
         self._side = side
-        self._limits: dict[int, float] = {}
+        self._limits: dict[int, tuple[_Looks, float]] = {}
         self._known: dict[tuple[int, int, _Near], _Stretch] = {}
 
     def along(self, pieces: Iterable[tuple[int, int]]) -> list[_Stretch]:
@@ -80,36 +84,41 @@ class _Walk:
     def _follow(self, tilt: int, length: int, near: _Near) -> _Stretch:
         """Tick by tick until R has settled; then the rest of the stretch is like the last tick."""
         found: list[float] = []
-        limit = self._limit(tilt)
+        looks, limit = self._limit(tilt)
         while len(found) < length:
-            R = self._step(near)
+            R = _step(looks, near)
             # A look of h hops starts from any of the last ticks: all of them must have settled.
-            if len(found) >= len(near) and all(abs(one - limit) <= SETTLED * (1 + limit) for _, one in near):
+            settled = len(found) >= len(near) and all(
+                abs(one - limit) <= SETTLED * (1 + limit) for _, one in near
+            )
+            if settled or len(found) == PATIENCE:
                 held = max(limit, R, *(one for _, one in near))
                 return _Stretch((*found, held), ((tilt, held),) * len(near))
-            if len(found) == PATIENCE:
-                return _Stretch((*found, math.inf), ((tilt, math.inf),) * len(near))
             found.append(R)
             near = ((tilt, R), *near[:-1])
         return _Stretch(tuple(found), near)
 
-    def _step(self, near: _Near) -> float:
-        """R of the tick next to these, the nearest first."""
-        best, skipped, ahead = math.inf, 0, 0
-        for hops, look in self._side.looks.items():
-            while ahead < hops - 1:
-                skipped += near[ahead][0]
-                ahead += 1
-            tilt, R = near[hops - 1]
-            best = min(best, nats(skipped) + look.step(nats(tilt) + R))
-        # A look never proves less than revealing nothing and skipping the tick.
-        best = min(best, nats(near[0][0]) + near[0][1])
-        return _rounded(best)
-
-    def _limit(self, tilt: int) -> float:
+    def _limit(self, tilt: int) -> tuple[_Looks, float]:
+        """How a stretch of this tilt is walked, and where that ends: the look that proves the limit is among them."""
         if tilt not in self._limits:
-            self._limits[tilt] = _rounded(self._side.limit(nats(tilt))[1]) if tilt else 0.0
+            hops, R = self._side.limit(nats(tilt)) if tilt else (HOPS[0], 0.0)
+            looks = self._side.looks | {hops: self._side.every[hops]}
+            self._limits[tilt] = tuple(sorted(looks.items())), _rounded(R)
         return self._limits[tilt]
+
+
+def _step(looks: _Looks, near: _Near) -> float:
+    """R of the tick next to these, the nearest first."""
+    best, skipped, ahead = math.inf, 0, 0
+    for hops, look in looks:
+        while ahead < hops - 1:
+            skipped += near[ahead][0]
+            ahead += 1
+        tilt, R = near[hops - 1]
+        best = min(best, nats(skipped) + look.step(nats(tilt) + R))
+    # A look never proves less than revealing nothing and skipping the tick.
+    best = min(best, nats(near[0][0]) + near[0][1])
+    return _rounded(best)
 
 
 class IntervalTimeline:

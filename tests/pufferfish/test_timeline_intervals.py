@@ -72,6 +72,26 @@ def test_a_large_loss_has_a_price_however_long_the_stream(epsilon: float) -> Non
     assert 0.95 * epsilon < price <= epsilon
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 12.0])
+def test_whatever_certifies_a_tilt_prices_it(epsilon: float) -> None:
+    """Classes that need other looks ahead than most: a long stretch settles where the certificate says."""
+    rng = np.random.default_rng(5)
+    certified = 0
+    while certified < 8:
+        k = int(rng.integers(3, 6))
+        P = rng.dirichlet(np.ones(k), k) * rng.uniform(0.05, 1)
+        P += np.diag(1 - P.sum(axis=1))
+        theta = Class.of(around(P, rng.choice([0.0, 0.03]), rng))
+        try:
+            certificate = largest_tilt(theta, epsilon)
+        except ValueError:
+            continue
+        certified += 1
+        tau = certificate.tau * (1 - 1e-6)
+        price = IntervalTimeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
+        assert 0.9 * epsilon < price <= epsilon
+
+
 @settings(max_examples=10, deadline=None)
 @given(
     st.lists(
