@@ -26,8 +26,12 @@ from pufferfish.timeline_intervals import IntervalTimeline
 
 UNPROVED = 1e6
 """The loss, in nats, that stands for one nothing is proved of: beyond every budget, and a number all the same."""
-FREE = 1e-4
-"""Share of the largest tilt of a class that is not used."""
+FREE = 1e-6
+"""Share of the largest tilt of a class that is not used, for what a timeline rounds up.
+
+Without it one of a hundred classes of 3 to 5 states, for ε from 1 to 24, was priced over ε, by 1e-15; with a share of
+1e-8 none was. How long a timeline takes does not depend on it: for 73 classes together 6.4 to 6.5 s, from 0 to 1e-4.
+"""
 
 AnyNoise = Noise | Rows
 AnyTheta = Box | Class
@@ -209,11 +213,7 @@ def window_tilt(method: Method, theta: AnyTheta, epsilon: float, adversary: Adve
 
 @lru_cache(maxsize=1024)
 def largest_within(theta: Class, epsilon: float) -> float:
-    """All but the largest tilt at every tick whose loss is proved to be within ε; 0 where Θ forgets too slowly.
-
-    Where ε is large a little more tilt than the largest has no bound at all, and a timeline takes ever longer to
-    settle: so a little of it is left free.
-    """
+    """All but the largest tilt at every tick whose loss is proved to be within ε; 0 where Θ forgets too slowly."""
     try:
         return largest_tilt(theta, epsilon).tau * (1 - FREE)
     except ValueError:

@@ -78,7 +78,7 @@ def box_quantiles(confidence: float, columns: Floats) -> Floats:
     )
     parts = [columns[first : first + TOGETHER] for first in range(0, len(columns), TOGETHER)]
     exceeded = np.concatenate([known * _distinct(tries, beyond, draws, part) for part in parts])
-    return np.array([np.interp(-(1 - confidence), -one, tries) for one in exceeded])
+    return np.array([np.interp(-math.log(1 - confidence), -np.log(one), tries) for one in exceeded])
 
 
 def _distinct(tries: Floats, beyond: Floats, draws: Floats, columns: Floats) -> Floats:
