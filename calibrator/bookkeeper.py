@@ -7,7 +7,7 @@ with the evidence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 from structlog.typing import FilteringBoundLogger
@@ -34,16 +34,9 @@ from calibrator.misfit import Band
 from calibrator.own import public_loss
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The last look, or the contradiction since: what is believed changes at these alone."""
-
-    windows: int
-    contradictions: int
-
-
-def look_of(now: Progress) -> Look:
-    return Look(last_look(now.windows), now.contradictions)
+def look_of(now: Progress) -> Progress:
+    """How far learning had come at the last look, or contradiction since: what is believed changes at these alone."""
+    return replace(now, windows=last_look(now.windows))
 
 
 @dataclass(slots=True)
@@ -53,9 +46,9 @@ class Bookkeeper:
     marks: Marks
     log: FilteringBoundLogger
     _accounts: dict[str, tuple[StreamPolicy, Account]] = field(default_factory=dict)
-    _misfits: dict[str, tuple[Look, Band | None]] = field(default_factory=dict)
+    _misfits: dict[str, tuple[Progress, Band | None]] = field(default_factory=dict)
     _issued: dict[str, Issued] = field(default_factory=dict)
-    _own: dict[str, tuple[StreamPolicy, Look, Mapping[str, AnyTheta]]] = field(default_factory=dict)
+    _own: dict[str, tuple[StreamPolicy, Progress, Mapping[str, AnyTheta]]] = field(default_factory=dict)
 
     def account(self, db: Connection, name: str, stream: StreamPolicy) -> Account:
         """The public account under the Θ believed now: the past is priced anew when Θ has changed, or the policy."""

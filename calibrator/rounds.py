@@ -43,11 +43,17 @@ class Round:
         self._heaviest: int | None = None
 
     @property
+    def urgent(self) -> bool:
+        """Whether there are devices left whose setting may be too weak."""
+        return bool(self._urgent)
+
+    @property
     def done(self) -> bool:
         return not (self._urgent or self._to_weigh or self._rest)
 
     def go_on(self, db: Connection, maker: Maker, enough: Callable[[], bool]) -> list[Current]:
         """Do the next of it until it is enough, and return the settings made. Something is done in any case."""
+        self.in_force = _in_force(db, maker, self.in_force)
         made = []
         while not self.done:
             one = self._step(db, maker)

@@ -17,10 +17,10 @@ from broker.messages import NoiseSetting, StreamPolicy
 from broker.problem import Problem, Reason, Rejected
 from broker.signature import PrivateKey, verify
 from calibrator import store
-from calibrator.bookkeeper import Bookkeeper, Look, look_of
+from calibrator.bookkeeper import Bookkeeper, look_of
 from calibrator.clocks import Clocks
 from calibrator.follow import Followed
-from calibrator.learn import believed, progress
+from calibrator.learn import Progress, believed, progress
 from calibrator.own import Maker
 from calibrator.push import Current, current, next_setting, store_setting
 from calibrator.rounds import Round
@@ -32,7 +32,7 @@ class _At:
 
     policy: int
     cohorts: int
-    look: Look
+    look: Progress
 
 
 @dataclass(slots=True)
@@ -86,30 +86,47 @@ class Settings:
         For about so long: `making` says which streams are not through yet.
         """
         ends = self.timer() + for_s
-        found: dict[str, dict[str, Current]] = {}
-        for name, stream in self.followed.streams.items():
-            cohorts = current(db, name, self.followed.version)
-            if cohorts is None:  # no noise keeps ε
-                continue
-            at = _At(self.followed.version, cohorts.message.version, look_of(progress(db, name)))
-            known = self._rounds.get(name)
-            if known is None or known[0] != at or not known[1].done:
-                found[name] = self._go_on(db, name, stream, cohorts, at, ends)
-            else:
-                found[name] = known[1].in_force
-        self._rounds = {name: one for name, one in self._rounds.items() if name in found}
-        return found
+        under_way = self._rounds_due(db)
+        # What may be too weak comes first, whatever the stream.
+        for maker, one in sorted(under_way, key=lambda found: not found[1].urgent):
+            for made in one.go_on(db, maker, lambda: self.timer() >= ends):
+                self.log.info(
+                    "own_setting_made",
+                    stream=maker.stream,
+                    device=made.message.device,
+                    version=made.message.version,
+                )
+            if self.timer() >= ends:
+                break
+        return {name: one.in_force for name, (_, one) in self._rounds.items()}
 
     @property
     def making(self) -> set[str]:
         """The streams of which a round has begun and is not done."""
         return {name for name, (_, one) in self._rounds.items() if not one.done}
 
-    def _go_on(
-        self, db: Connection, name: str, stream: StreamPolicy, cohorts: Current, at: _At, ends: float
-    ) -> dict[str, Current]:
-        """One portion, of a new round where what it goes by has changed."""
-        maker = Maker(
+    def _rounds_due(self, db: Connection) -> list[tuple[Maker, Round]]:
+        """The rounds that are not done, a new one where what a round goes by has changed."""
+        before, self._rounds = self._rounds, {}
+        due = []
+        for name, stream in self.followed.streams.items():
+            cohorts = current(db, name, self.followed.version)
+            if cohorts is None:  # no noise keeps ε
+                continue
+            at = _At(self.followed.version, cohorts.message.version, look_of(progress(db, name)))
+            known, last = before.get(name, (None, None))
+            if last is not None and known == at and last.done:
+                self._rounds[name] = at, last
+                continue
+            maker = self._maker(db, name, stream, cohorts)
+            if last is None or known != at:
+                last = Round(db, maker, self.bookkeeper.own(db, name, stream), last)
+            self._rounds[name] = at, last
+            due.append((maker, last))
+        return due
+
+    def _maker(self, db: Connection, name: str, stream: StreamPolicy, cohorts: Current) -> Maker:
+        return Maker(
             self.cohort,
             name,
             stream,
@@ -120,15 +137,6 @@ class Settings:
             self.bookkeeper.issued(db, name),
             cohorts,
         )
-        known = self._rounds.get(name)
-        if known is None or known[0] != at:
-            own = self.bookkeeper.own(db, name, stream)
-            known = at, Round(db, maker, own, known[1] if known else None)
-            self._rounds[name] = known
-        for one in known[1].go_on(db, maker, lambda: self.timer() >= ends):
-            message = one.message
-            self.log.info("own_setting_made", stream=name, device=message.device, version=message.version)
-        return known[1].in_force
 
     def know_again(self, db: Connection, payload: bytes) -> None:
         """Take up a setting of our own that the database has forgotten: its version must stand for nothing else."""

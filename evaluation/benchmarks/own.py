@@ -28,10 +28,9 @@ from broker.messages import (
 from broker.signature import PrivateKey
 from broker.theta import theta_of
 from broker.topics import Topics
-from calibrator import store
+from calibrator import learn, store
 from calibrator.cohort import Cohort
 from calibrator.daemon import PORTION_S
-from calibrator.learn import FIRST_LOOK, learner_of
 from calibrator.learn_k import MORE
 from calibrator.learn_two import TWO
 from calibrator.receive import Arrived
@@ -49,15 +48,21 @@ AROUND = {1: 0.2, 2: 0.16}
 def run() -> list[Row]:
     quick, slow = (0.15, 0.35), (0.01, 0.05)
     return [
-        *_rows("two states, prior, quick chains", _two("prior"), {n: _box(n, *quick) for n in range(500)}),
-        *_rows(
-            "two states, informed, slow chains", _two("informed"), {n: _box(n, *slow) for n in range(100)}
+        *measured(
+            "two states, prior, quick chains",
+            two_states("prior"),
+            {n: some_box(n, *quick) for n in range(500)},
         ),
-        *_rows("four states", _four(), {n: _class(n) for n in range(20)}),
+        *measured(
+            "two states, informed, slow chains",
+            two_states("informed"),
+            {n: some_box(n, *slow) for n in range(100)},
+        ),
+        *measured("four states", four_states(), {n: some_class(n) for n in range(20)}),
     ]
 
 
-def _rows(name: str, stream: StreamPolicy, regions: Mapping[int, dict[int, Box | Class]]) -> list[Row]:
+def measured(name: str, stream: StreamPolicy, regions: Mapping[int, dict[int, Box | Class]]) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         engine = store.open_store(store.sqlite_url(Path(folder) / "ledger.db"))
         cohort = Cohort(
@@ -107,12 +112,11 @@ def _portion(cohort: Cohort) -> float:
 def _believe(engine: Engine, cohorts: Box | Class, devices: Mapping[int, Box | Class], look: int) -> None:
     """As if a look had found these regions."""
     rows = {"": cohorts} | {f"device-{n}": region for n, region in devices.items()}
-    belief = learner_of(cohorts).belief
+    belief = learn.learner_of(cohorts).belief
     with engine.begin() as db:
         db.execute(delete(belief))
         db.execute(delete(store.learning))
-        windows = FIRST_LOOK << 10 + look
-        db.execute(insert(store.learning).values(stream=STREAM, windows=windows, shift=0.0, contradictions=0))
+        learn._keep(db, STREAM, learn.Progress(learn.FIRST_LOOK << 10 + look, hidden=0.0))
         written = [{"stream": STREAM, "device": name, **_written(one)} for name, one in rows.items()]
         db.execute(insert(belief), written)
 
@@ -121,7 +125,7 @@ def _written(region: Box | Class) -> dict[str, object]:
     return TWO.written(region) if isinstance(region, Box) else MORE.written(region)
 
 
-def _two(adversary: Adversary) -> StreamPolicy:
+def two_states(adversary: Adversary) -> StreamPolicy:
     wide, narrow = Box(0.004, 0.45, 0.004, 0.45), Box(0.25, 0.26, 0.25, 0.26)
     return StreamPolicy(
         states=("still", "moving"),
@@ -134,7 +138,7 @@ def _two(adversary: Adversary) -> StreamPolicy:
     )
 
 
-def _box(seed: int, low: float, high: float) -> dict[int, Box | Class]:
+def some_box(seed: int, low: float, high: float) -> dict[int, Box | Class]:
     rng = random.Random(seed)
     q, r = rng.uniform(low, high), rng.uniform(low, high)
     return {
@@ -142,7 +146,7 @@ def _box(seed: int, low: float, high: float) -> dict[int, Box | Class]:
     }
 
 
-def _four() -> StreamPolicy:
+def four_states() -> StreamPolicy:
     wide, narrow = _around(0, 0.5), _around(0, 0.05)
     return StreamPolicy(
         states=("lying", "sitting", "walking", "running"),
@@ -155,7 +159,7 @@ def _four() -> StreamPolicy:
     )
 
 
-def _class(seed: int) -> dict[int, Box | Class]:
+def some_class(seed: int) -> dict[int, Box | Class]:
     return {look: _around(seed, far) for look, far in AROUND.items()}
 
 

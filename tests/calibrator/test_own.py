@@ -46,17 +46,17 @@ QUICK, SLOW = Box(0.25, 0.35, 0.25, 0.35), Box(0.06, 0.35, 0.06, 0.35)
 POLICY = policy(theta=Assumption(start=theta_of(WIDE), floor=theta_of(FLOOR)))
 
 
-def believe(here: Desk, thetas: Mapping[str, Box], *, looks: int = 1) -> None:
+def believe(here: Desk, thetas: Mapping[str, Box], *, looks: int = 1, stream: str = STREAM) -> None:
     """As if a look had found these regions; the cohort's has the empty name."""
     with here.engine.begin() as db:
-        db.execute(delete(store.belief))
-        db.execute(delete(store.learning))
+        db.execute(delete(store.belief).where(store.belief.c.stream == stream))
+        db.execute(delete(store.learning).where(store.learning.c.stream == stream))
         windows = FIRST_LOOK << 10 + looks  # no look comes soon
         told = {"windows": windows, "lasting": "[]", "hidden": 0.0, "contradictions": 0}
-        db.execute(insert(store.learning).values(stream=STREAM, **told))
+        db.execute(insert(store.learning).values(stream=stream, **told))
         for device, box in thetas.items():
             ends = {"q_low": box.q_low, "q_high": box.q_high, "r_low": box.r_low, "r_high": box.r_high}
-            db.execute(insert(store.belief).values(stream=STREAM, device=device, **ends))
+            db.execute(insert(store.belief).values(stream=stream, device=device, **ends))
 
 
 @pytest.fixture

@@ -126,6 +126,53 @@ def test_who_needs_more_noise_comes_first(here: Desk) -> None:
     assert loss(WIDE, tau0=noise.tau0, tau1=noise.tau1, adversary="prior") <= 4.0
 
 
+def test_whatever_the_stream_who_needs_more_noise_comes_first(tmp_path: Path) -> None:
+    """In the middle of one stream's round another stream's device needs more noise: the next portion is for it."""
+    both = {STREAM: POLICY.streams[STREAM], "other": POLICY.streams[STREAM]}
+    with desk(sqlite(tmp_path), timer=itertools.count().__next__) as here:
+        here.adopt(POLICY.model_copy(update={"streams": both}))
+        believe(here, regions(3), stream="other")
+        all_portions(here)
+        believe(here, regions())
+        here.cohort.settings()
+        for number in range(3):
+            assert len(portion(here)) == number + 1
+        dropped = regions(3)
+        del dropped["d02"]
+        believe(here, dropped, stream="other", looks=2)
+        before = here.cohort.settings(), portion(here)
+        assert len(before[1]) == 3
+        with here.engine.begin() as db:
+            newest = db.execute(select(store.setting).order_by(store.setting.c.version.desc())).all()
+        latest = max((row for row in newest if row.stream == "other"), key=lambda row: row.version)
+        assert latest.device == "d02"
+        assert here.cohort.making
+        assert len(all_portions(here)) == DEVICES
+
+
+def test_two_calibrators_on_one_database_make_each_setting_once(databases: Databases) -> None:
+    """Both go through the same round in turns: each device gets one setting, and both say the same bytes of it."""
+    url = databases.fresh()
+    with (
+        desk(url, timer=itertools.count().__next__) as one,
+        desk(url, timer=itertools.count().__next__) as two,
+    ):
+        for here in (one, two):
+            here.adopt(POLICY)
+        believe(one, regions(4))
+        for here in (one, two):
+            here.cohort.settings()
+        portion(one)
+        portion(two)
+        while one.cohort.making or two.cohort.making:
+            found = [portion(here) for here in (one, two)]
+        assert found[0] == found[1]
+        assert sorted(found[0]) == ["d00", "d01", "d02", "d03"]
+        with one.engine.begin() as db:
+            made = db.execute(select(store.setting.c.device)).scalars().all()
+        assert len(made) == 1 + 4
+
+
 def test_every_moment_of_a_round_keeps_both_promises(here: Desk) -> None:
     """Windows and portions in turn: after each, both accounts are within ε, and the books are right."""
     stream = stream_policy(theta=POLICY.streams[STREAM].theta)
