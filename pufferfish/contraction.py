@@ -240,14 +240,14 @@ def _fixed(look: Forgetting, hops: int, tau: float) -> float:
 
 
 @lru_cache(maxsize=4)
-def _sides(theta: Class) -> tuple[Side, Side]:
+def sides(theta: Class) -> tuple[Side, Side]:
     """The past and the future of a class. One class is asked about several tilts in a row, and few at a time."""
     return Side(theta.backward), Side(theta.forward)
 
 
 def certificate_for(theta: Class, tau: float) -> Certificate:
     """A certificate for a tilt; ValueError where the class forgets too slowly for it."""
-    return _certificate(*_sides(theta), tau)
+    return _certificate(*sides(theta), tau)
 
 
 def _certificate(left: Side, right: Side, tau: float) -> Certificate:
@@ -259,7 +259,7 @@ def _certificate(left: Side, right: Side, tau: float) -> Certificate:
 
 def largest_tilt(theta: Class, epsilon: float) -> Certificate:
     """The largest tilt whose certificate is within ε; ValueError where there is none worth having."""
-    left, right = _sides(theta)
+    left, right = sides(theta)
     low, high = 0.0, epsilon
     while high - low > 1e-9 * high:
         tau = (low + high) / 2

@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pufferfish.contraction import HOPS, Forgetting, Side
+from pufferfish.contraction import HOPS, Forgetting, Side, sides
 from pufferfish.intervals import Class
 from pufferfish.runs import Runs, nats, units
 from pufferfish.timeline import Entry, Price
@@ -125,7 +125,7 @@ class IntervalTimeline:
     """The entries of one stream and audience, priced as they come, for the worst chain of Θ."""
 
     def __init__(self, theta: Class, entries: Iterable[Entry] = ()) -> None:
-        self._left, self._right = _Walk(Side(theta.backward)), _Walk(Side(theta.forward))
+        self._left, self._right = map(_Walk, sides(theta))
         self._runs = Runs([_piece(entry) for entry in entries])
         self._price = self._priced(self._runs)
 
