@@ -22,6 +22,20 @@ LONGEST = 13
 """Ticks seen at most: all paths through them can be listed."""
 
 
+Ways = list[tuple[tuple[int, ...], float]]
+"""States outwards from the attacked tick on one side of it, and their probability given its state."""
+
+
+def joined(before: Ways, state: int, after: Ways) -> tuple[list[bytes], list[float]]:
+    """Every path of two ways from one state, and cumulated probabilities: the sides are independent given it."""
+    paths, weights = [], []
+    for left, chance_left in before:
+        for right, chance_right in after:
+            paths.append(bytes((*reversed(left), state, *right)))
+            weights.append(chance_left * chance_right)
+    return paths, list(accumulate(weights))
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One side of the attacked tick: how many ticks are seen, and the state told of the one beyond, if any."""
@@ -81,14 +95,9 @@ class Witness:
         They are the probabilities an adversary believes in, given the state and what is told.
         """
         before, after = (self._ways(state, side) for side in (self.left, self.right))
-        paths, weights = [], []
-        for left, chance_left in before:
-            for right, chance_right in after:
-                paths.append(bytes((*reversed(left), state, *right)))
-                weights.append(chance_left * chance_right)
-        return paths, list(accumulate(weights))
+        return joined(before, state, after)
 
-    def _ways(self, state: int, side: Side) -> list[tuple[tuple[int, ...], float]]:
+    def _ways(self, state: int, side: Side) -> Ways:
         """Every way outwards from the attacked tick, with its probability given what is told beyond."""
         ways = []
         for way in product((0, 1), repeat=side.seen):

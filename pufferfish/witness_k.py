@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import product
 
 from pufferfish.intervals import Class, Intervals, Row, Rows
+from pufferfish.witness import Ways, joined
 
 LISTED = 20_000
 """Paths through the ticks seen, at most."""
@@ -117,15 +118,9 @@ class StateWitness:
 
     def paths(self, state: int) -> tuple[list[bytes], list[float]]:
         """Every path through the ticks seen with that state at the attacked one, and cumulated probabilities."""
-        before, after = self._ways(self.chain.backward, state), self._ways(self.chain.forward, state)
-        paths, weights = [], []
-        for left, chance_left in before:
-            for right, chance_right in after:
-                paths.append(bytes((*reversed(left), state, *right)))
-                weights.append(chance_left * chance_right)
-        return paths, list(accumulate(weights))
+        return joined(self._ways(self.chain.backward, state), state, self._ways(self.chain.forward, state))
 
-    def _ways(self, step: Rows, state: int) -> list[tuple[tuple[int, ...], float]]:
+    def _ways(self, step: Rows, state: int) -> Ways:
         ways = []
         for way in product(range(self.chain.k), repeat=self.seen):
             chance = math.prod(step[x][y] for x, y in zip((state, *way), way, strict=False))

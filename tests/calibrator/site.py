@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, insert
 
 from broker.log import logger
 from broker.messages import (
@@ -32,6 +32,7 @@ from broker.topics import Topics
 from calibrator import store
 from calibrator.cohort import Cohort
 from calibrator.config import DevicesSection
+from calibrator.kind import AnyNoise, written
 from calibrator.receive import Arrived
 from pufferfish.binary import Box
 
@@ -165,3 +166,15 @@ def desk(
 
 def sqlite(folder: Path) -> str:
     return store.sqlite_url(folder / "ledger.db")
+
+
+@contextmanager
+def ledger_with(folder: Path, noises: Mapping[tuple[str, int], AnyNoise]) -> Iterator[Connection]:
+    """A new database that holds these noises, by stream and version."""
+    engine = store.open_store(store.sqlite_url(folder / "ledger.db"))
+    with engine.begin() as db:
+        for (stream, version), noise in noises.items():
+            row = {"stream": stream, "version": version, "policy": 1, "noise": written(noise), "payload": b""}
+            db.execute(insert(store.setting).values(**row))
+        yield db
+    engine.dispose()

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, select
 
 from calibrator import learn, store
-from calibrator.kind import written
 from calibrator.learn import (
     FIRST_LOOK,
     block_of,
@@ -26,6 +25,7 @@ from calibrator.learn_two import TWO
 from calibrator.pending import Counted
 from evaluation.sanitized import counted, sanitized
 from pufferfish.binary import Box, Noise
+from tests.calibrator.site import ledger_with
 
 STREAM = "motion"
 NOISES = {1: Noise(0.2, 0.25), 2: Noise(0.1, 0.12)}
@@ -36,16 +36,8 @@ TICKS, TILT = 3000, 600_000_000
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Connection]:
-    engine = store.open_store(store.sqlite_url(tmp_path / "ledger.db"))
-    with engine.begin() as connection:
-        for version, noise in NOISES.items():
-            connection.execute(
-                insert(store.setting).values(
-                    stream=STREAM, version=version, policy=1, noise=written(noise), payload=b""
-                )
-            )
+    with ledger_with(tmp_path, {(STREAM, version): one for version, one in NOISES.items()}) as connection:
         yield connection
-    engine.dispose()
 
 
 class Devices:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, select
 
 from calibrator import store
-from calibrator.kind import written
 from calibrator.learn import FIRST_LOOK, learned, learned_devices, misfit_of, note, progress
 from calibrator.learn_k import MORE
 from calibrator.moments_k import described, transitions
@@ -21,6 +20,7 @@ from evaluation.estimation_k import THREE
 from evaluation.sanitized_k import sanitized
 from pufferfish.emission import response
 from pufferfish.intervals import Class, Intervals
+from tests.calibrator.site import ledger_with
 
 STREAM = "activity"
 EMISSIONS = {1: response(3, 2.0), 2: response(3, 3.0)}
@@ -40,16 +40,8 @@ START, FLOOR = around(0.9), around(0.02)
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Connection]:
-    engine = store.open_store(store.sqlite_url(tmp_path / "ledger.db"))
-    with engine.begin() as connection:
-        for version, emission in EMISSIONS.items():
-            connection.execute(
-                insert(store.setting).values(
-                    stream=STREAM, version=version, policy=1, noise=written(emission), payload=b""
-                )
-            )
+    with ledger_with(tmp_path, {(STREAM, version): one for version, one in EMISSIONS.items()}) as connection:
         yield connection
-    engine.dispose()
 
 
 class Devices:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, event, func, insert, select
+from sqlalchemy import Connection, event, func, select
 
 from calibrator import learn_k, learn_two, store
 from calibrator.charge import NANO
-from calibrator.kind import written
 from calibrator.learn import FIRST_LOOK, note, progress
 from calibrator.learn_k import MORE
 from calibrator.learn_two import TWO
@@ -25,7 +24,7 @@ from calibrator.statistics_k import MULTIPLES, SumsK, sensitivity
 from pufferfish.binary import Noise
 from pufferfish.emission import response
 from pufferfish.together import mean_square
-from tests.calibrator.site import desk, sqlite
+from tests.calibrator.site import desk, ledger_with, sqlite
 
 STREAM = "motion"
 
@@ -36,16 +35,8 @@ MANY = "activity"
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Connection]:
-    engine = store.open_store(store.sqlite_url(tmp_path / "ledger.db"))
-    with engine.begin() as connection:
-        for stream, noise in ((STREAM, Noise(0.2, 0.25)), (MANY, response(3, 2.0))):
-            connection.execute(
-                insert(store.setting).values(
-                    stream=stream, version=1, policy=1, noise=written(noise), payload=b""
-                )
-            )
+    with ledger_with(tmp_path, {(STREAM, 1): Noise(0.2, 0.25), (MANY, 1): response(3, 2.0)}) as connection:
         yield connection
-    engine.dispose()
 
 
 # -- the theorem, by enumeration ----------------------------------------------------------------------------
