@@ -2,7 +2,9 @@
 
 Twenty devices, a tick every ten seconds, a batch an hour, hourly and daily windows for the cohort and for each device.
 The clock is simulated; database, ledger, learning and settings are real. Memory is the process's, after three days and
-after thirty. The ledger and the releases it stands for are append-only and grow, on disk, with every window.
+after thirty; rows are the most there were in the first three days and in the last three. The ledger and the releases it
+stands for are append-only and grow, on disk, with every window. So do settings, each with the ticks it was used for,
+but not with time: there are as many as were worth making.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ THETA = Box(0.1, 0.45, 0.1, 0.45)
 STREAM = "motion"
 BEGIN = 1_800_000_000
 GROWING = {"ledger", "release"}
+OF_SETTINGS = {"setting", "extent"}
 OPS, KEY = PrivateKey.generate(), PrivateKey.generate()
 TOPICS = Topics("bench")
 
@@ -73,7 +76,8 @@ def run() -> list[Row]:
         began = time.process_time()
         cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(_policy())))])
         devices = [_Device(f"device-{number}") for number in range(DEVICES)]
-        early = _held(cohort)
+        rows = []
+        early = _megabytes()
         for hour in range(DAYS * 24):
             versions = _followed(cohort)
             clock.now += HOUR_S
@@ -83,24 +87,35 @@ def run() -> list[Row]:
             clock.now -= 61
             cohort.accounts()
             cohort.mark_sent([(entry, topic) for entry, topic, _ in cohort.unsent()])
+            rows.append(_rows(cohort))
             if hour == EARLY_DAYS * 24 - 1:
-                early = _held(cohort)
-        late, took = _held(cohort), time.process_time() - began
+                early = _megabytes()
+        late, took = _megabytes(), time.process_time() - began
         engine.dispose()
     against = f"after {EARLY_DAYS} days"
+    first, last = rows[: EARLY_DAYS * 24], rows[-EARLY_DAYS * 24 :]
+    before, kept = (max(_of(one, set(one) - GROWING - OF_SETTINGS) for one in some) for some in (first, last))
+    settings_before, settings = (some[-1]["setting"] for some in (first, last))
+    entries_before, entries = (some[-1]["ledger"] for some in (first, last))
     return [
         Row(
             f"calibrator: memory after {DAYS} simulated days",
-            late[0],
+            late,
             "MB",
             against,
-            late[0] / early[0],
+            late / early,
             aim="flat: 1",
         ),
         Row(
-            "rows kept, all but ledger and releases", late[1], "rows", against, late[1] / early[1], "flat: 1"
+            "rows kept, all but ledger, releases and settings",
+            kept,
+            "rows",
+            f"in the first {EARLY_DAYS} days",
+            kept / before,
+            "flat: 1",
         ),
-        Row("entries of the ledger, on disk", late[2], "rows", against, late[2] / early[2]),
+        Row("settings issued", settings, "rows", against, settings / settings_before),
+        Row("entries of the ledger, on disk", entries, "rows", against, entries / entries_before),
         Row("processor time for the whole month", took, "s"),
     ]
 
@@ -165,14 +180,20 @@ class _Device:
         return Arrived(TOPICS.batch(self.name, STREAM), encode(batch))
 
 
-def _held(cohort: Cohort) -> tuple[float, int, int]:
-    """Megabytes resident, rows that should not grow, entries of the ledger."""
+def _megabytes() -> float:
+    """Resident."""
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * 4096 / 1e6
+
+
+def _rows(cohort: Cohort) -> dict[str, int]:
+    """By table."""
     with cohort._engine.begin() as db:
-        rows = {
+        return {
             table.name: int(db.execute(select(func.count()).select_from(table)).scalar_one())
             for table in store.metadata.sorted_tables
         }
-    kept = sum(count for name, count in rows.items() if name not in GROWING)
-    return pages * 4096 / 1e6, kept, rows["ledger"]
+
+
+def _of(rows: dict[str, int], tables: set[str]) -> int:
+    return sum(rows[name] for name in tables)
