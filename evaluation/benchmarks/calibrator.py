@@ -1,7 +1,9 @@
 """The calibrator: ingest beside a bare paho subscriber, and a charge beside pricing the whole history.
 
 Both subscribers drain the same number of queued messages from the same broker, one after the other: what is compared is
-what each side does with a message, not how fast it is sent.
+what each side does with a message, not how fast it is sent. Both clocks run from the first message on, the bare one's
+to the last that is heard, ours to the commit that makes the last durable. On a busy machine the clock on the wall
+favours whoever calls the system less often, which is ours; processor time does not.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -123,14 +126,22 @@ def _ingest() -> list[Row]:
         bare, ours = _drain(Path(name))
     return [
         Row("calibrator: count batches of 100 samples, durably", alone, "samples/s", aim="≥ 300,000"),
-        Row("bare paho subscriber, same messages", bare * SAMPLES, "samples/s"),
+        Row("bare paho subscriber, same messages", SAMPLES / bare.clock, "samples/s"),
         Row(
             "calibrator: from the broker to the database",
-            ours * SAMPLES,
+            SAMPLES / ours.clock,
             "samples/s",
             against="bare paho subscriber",
-            ratio=ours / bare,
+            ratio=bare.clock / ours.clock,
             aim="≥ 50% of bare paho, ≥ 300,000",
+        ),
+        Row(
+            "the same in processor time",
+            SAMPLES / ours.processor,
+            "samples/s",
+            against="bare paho subscriber",
+            ratio=bare.processor / ours.processor,
+            aim="≥ 50% of bare paho",
         ),
     ]
 
@@ -149,8 +160,52 @@ def _ingest_alone(folder: Path) -> float:
     return MESSAGES * SAMPLES / took
 
 
-def _drain(folder: Path) -> tuple[float, float]:
-    """Messages a second that a bare paho subscriber and the calibrator take from a full queue."""
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds for a message."""
+
+    clock: float
+    processor: float
+
+
+class Stopwatch:
+    """Started by the first message; read when enough of them are done."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.spent = Spent(0.0, 0.0)
+        self._began: tuple[float, float] | None = None
+
+    def start(self) -> None:
+        if self._began is None:
+            self._began = time.perf_counter(), time.process_time()
+
+    def count(self, messages: float) -> None:
+        if messages >= NEARLY and self._began is not None and not self.done.is_set():
+            clock, processor = time.perf_counter() - self._began[0], time.process_time() - self._began[1]
+            self.spent = Spent(clock / messages, processor / messages)
+            self.done.set()
+
+
+class TimedDaemon(Daemon):
+    """Notes when the first batch comes, and what is durable after each transaction."""
+
+    def __init__(self, config: Config, watch: Stopwatch) -> None:
+        super().__init__(config, log=logger("error"))
+        self._watch, self._before = watch, self._cohort.counted
+
+    def _receive(self, topic: str, payload: bytes, retained: bool) -> None:
+        if "/z/" in topic:
+            self._watch.start()
+        super()._receive(topic, payload, retained)
+
+    def _turn(self, *, timeout: float) -> None:
+        super()._turn(timeout=timeout)
+        self._watch.count((self._cohort.counted - self._before) / SAMPLES)
+
+
+def _drain(folder: Path) -> tuple[Spent, Spent]:
+    """What a bare paho subscriber and the calibrator spend on a message from a full queue."""
     site = Site(
         "bench",
         (
@@ -186,36 +241,29 @@ def _drain(folder: Path) -> tuple[float, float]:
         return _time_bare(server), _time_ours(config)
 
 
-def _time_bare(server: NatsServer) -> float:
-    """From the first message on, as ours."""
-    done, count, began, ended = threading.Event(), 0, 0.0, 0.0
+def _time_bare(server: NatsServer) -> Spent:
+    watch, count = Stopwatch(), 0
 
     def hear(*_: object) -> None:
-        nonlocal count, began, ended
+        nonlocal count
         count += 1
-        if count == 1:
-            began = time.perf_counter()
-        if count == NEARLY:
-            ended = time.perf_counter()
-            done.set()
+        watch.start()
+        watch.count(count)
 
     client = _bare(server, hear)
-    if not done.wait(120):
+    if not watch.done.wait(120):
         raise RuntimeError(f"the bare subscriber got {count} of {MESSAGES} messages")
-    took = ended - began
     client.loop_stop()
     client.disconnect()
-    return NEARLY / took
+    return watch.spent
 
 
-def _time_ours(config: Config) -> float:
-    with _running(config) as daemon:
-        before = daemon._cohort.counted
-        _until(lambda: daemon._received > 0)
-        began = time.perf_counter()
-        _until(lambda: daemon._cohort.counted - before >= NEARLY * SAMPLES)
-        took = time.perf_counter() - began
-    return NEARLY / took
+def _time_ours(config: Config) -> Spent:
+    watch = Stopwatch()
+    with _running(config, watch):
+        if not watch.done.wait(120):
+            raise RuntimeError(f"the calibrator did not count {NEARLY} messages in time")
+    return watch.spent
 
 
 def _bare(server: NatsServer, hear: object = None) -> mqtt.Client:
@@ -239,8 +287,8 @@ def _bare(server: NatsServer, hear: object = None) -> mqtt.Client:
 
 
 @contextmanager
-def _running(config: Config) -> Iterator[Daemon]:
-    daemon = Daemon(config, log=logger("error"))
+def _running(config: Config, watch: Stopwatch | None = None) -> Iterator[Daemon]:
+    daemon = TimedDaemon(config, watch or Stopwatch())
     thread = threading.Thread(target=daemon.run)
     thread.start()
     try:
@@ -285,6 +333,9 @@ def _charge() -> list[Row]:
         with engine.begin() as db:
             db.execute(update(store.setting).values(issued=0))  # the history is as old as time
             db.execute(insert(store.ledger), list(_history(spent.tilt, noise)))
+            db.execute(
+                insert(store.closed).values(stream="other", window="window", scope="cohort", through=0)
+            )
             states = bytes(n % 2 for n in range(WINDOW_TICKS))
             db.execute(
                 insert(store.batch),
@@ -319,7 +370,10 @@ def _charge() -> list[Row]:
                 raise RuntimeError(f"refused: {closed.refused}")
             began = time.perf_counter()
             with engine.begin() as db:
-                db.execute(update(store.closed).values(through=span.last))
+                # Another value each time: SQLite writes nothing where a row stays as it was.
+                db.execute(
+                    update(store.closed).where(store.closed.c.stream == "other").values(through=span.last)
+                )
             disk.append(time.perf_counter() - began)
         began = time.perf_counter()
         with engine.begin() as db:
