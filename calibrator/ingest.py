@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 
 from broker.messages import Batch, Counted, Seen
 from broker.packing import bits_for, unpack
@@ -77,9 +77,10 @@ class Group:
     def __init__(self, db: Connection, devices: Iterable[str]) -> None:
         self._db = db
         self._lines: dict[tuple[str, str], Line] = {}
+        mine = sorted(set(devices))
         rows = db.execute(
             select(accounted)
-            .where(accounted.c.device.in_(sorted(set(devices))))
+            .where(accounted.c.device.in_(mine))
             .order_by(accounted.c.device, accounted.c.stream, accounted.c.first)
         )
         for device, stream, first, last in rows:
@@ -88,7 +89,9 @@ class Group:
             line.runs.append((first, last))
         self._issued: dict[str, dict[int, tuple[int, str | None]]] = {}
         for stream, version, tick, device in db.execute(
-            select(setting.c.stream, setting.c.version, setting.c.issued, setting.c.device)
+            select(setting.c.stream, setting.c.version, setting.c.issued, setting.c.device).where(
+                or_(setting.c.device.is_(None), setting.c.device.in_(mine))
+            )
         ):
             self._issued.setdefault(stream, {})[version] = tick, device
         ends = db.execute(
