@@ -192,6 +192,8 @@ class Recorded:
     misfit: Misfit
     rows: float
     """Of the rows of devices' own matrices, as counted from one tick to the next: the share held by the own region."""
+    slower: float
+    """The share of rows whose state stays more often than the own region has it."""
     width: float
 
 
@@ -225,10 +227,13 @@ def recorded(
         for way, pairs in enumerate((counts, counts.T)):
             for u in np.flatnonzero(pairs.sum(axis=1) >= OFTEN):
                 row = pairs[u] / pairs[u].sum()
-                held.append(bool(((low[number, way, u] <= row) & (row <= high[number, way, u])).all()))
+                within = (low[number, way, u] <= row) & (row <= high[number, way, u])
+                held.append((bool(within.all()), bool(row[u] > high[number, way, u, u])))
     away = ~np.eye(k, dtype=bool)
     width = float(np.median((high - low)[:, 0][:, away]))
-    return Recorded(float(setting.emission[0, 0]), measure(seen, found), float(np.mean(held)), width)
+    kept = float(setting.emission[0, 0])
+    rows, slower = np.mean(held, axis=0).tolist()
+    return Recorded(kept, measure(seen, found), rows, slower, width)
 
 
 def recordings(data: Path) -> Iterator[tuple[str, int, tuple[float, ...], Callable[[], list[Recording]]]]:
@@ -238,7 +243,7 @@ def recordings(data: Path) -> Iterator[tuple[str, int, tuple[float, ...], Callab
     def sleepers(bins: int) -> list[Recording]:
         return [binned(name, rates, bins) for name, rates in heart_rates(job).items()]
 
-    yield "activity, 4 states", 1_440, (4.0, 8.0, 16.0), lambda: people(job)
+    yield "activity, 4 states", 1_440, (8.0, 16.0, 24.0), lambda: people(job)
     yield "heart rate, 3 bins", WINDOW, (2.0, 4.0, 8.0), lambda: sleepers(3)
     yield "heart rate, 4 bins", WINDOW, (4.0, 8.0), lambda: sleepers(4)
 
@@ -246,7 +251,7 @@ def recordings(data: Path) -> Iterator[tuple[str, int, tuple[float, ...], Callab
 def print_misfit(data: Path, seed: int) -> None:
     """Print what the recordings say."""
     heads = " | ".join(f"lags {first}–{last}: seen, fitted" for first, last in BANDS)
-    print(f"| recordings | ε | kept | {heads} | log κ | rows held | width |")
+    print(f"| recordings | ε | kept | {heads} | log κ | rows held, slower | width |")
     print("|---" * (len(BANDS) + 6) + "|")
     for name, window, epsilons, load in recordings(data):
         try:
@@ -261,7 +266,7 @@ def print_misfit(data: Path, seed: int) -> None:
             )
             print(
                 f"| {name} | {epsilon:g} | {found.kept:.3f} | {bands} | {found.misfit.shift:.2f} "
-                f"| {found.rows:.0%} | {found.width:.3f} |",
+                f"| {found.rows:.0%}, {found.slower:.0%} | {found.width:.3f} |",
                 flush=True,
             )
 
