@@ -185,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.table == "looks":
         print(
             "| cohort | ε | devices | windows | always held | at each look | cohort's Θ: members, newcomers "
-            "| contradicted: look, check | misfit | apart | width of q: own, cohort |"
+            "| contradicted: look, check | misfit | a device forgotten | width of q: own, cohort |"
         )
         print("|---" * 11 + "|")
         for life in LIVES[chosen]:
@@ -199,7 +199,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 flush=True,
             )
     else:
-        print("| cohort | ε | change, in logits | after windows | lost | contradicted | windows | missed |")
+        print(
+            "| cohort | ε | change, in logits | after windows | lost | contradicted "
+            "| windows to follow: median, 90% | missed |"
+        )
         print("|---" * 8 + "|")
         for life in CHANGES[chosen]:
             change = followed(life, cohorts=args.cohorts, seed=args.seed)
