@@ -26,6 +26,7 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    inspect,
     make_url,
     select,
 )
@@ -277,6 +278,7 @@ def open_store(url: str) -> Engine:
         _lock_postgres(engine)
     try:
         metadata.create_all(engine)
+        _check_columns(engine, url)
     except SQLAlchemyError as error:
         raise Problem(f"database: {_shown(url)} cannot be opened: {_cause(error)}") from None
     return engine
@@ -290,9 +292,22 @@ def open_to_read(url: str) -> Engine:
     try:
         with engine.connect() as db:
             db.execute(select(ledger.c.digest).limit(1))
+        _check_columns(engine, url)
     except SQLAlchemyError as error:
         raise Problem(f"database: {_shown(url)} holds no ledger: {_cause(error)}") from None
     return engine
+
+
+def _check_columns(engine: Engine, url: str) -> None:
+    """A database of another version is refused before anything is read from it or written to it."""
+    there = inspect(engine).get_multi_columns()
+    for (_, table), columns in there.items():
+        wanted = {column.name for column in metadata.tables[table].c} if table in metadata.tables else set()
+        if missing := wanted - {column["name"] for column in columns}:
+            raise Problem(
+                f"database: {_shown(url)} is of another version of hushmq: table {table} has no "
+                f"{', '.join(sorted(missing))}; use that version, or a new database and new names for the streams"
+            )
 
 
 def sqlite_url(path: Path) -> str:
@@ -301,7 +316,8 @@ def sqlite_url(path: Path) -> str:
 
 def _engine(url: str) -> Engine:
     try:
-        engine = create_engine(make_url(url))
+        # An error does not repeat what was to be written: states, and sums that wait for their noise.
+        engine = create_engine(make_url(url), hide_parameters=True)
     except (SQLAlchemyError, ModuleNotFoundError) as error:
         raise Problem(
             f"database: {_shown(url)} cannot be used ({_cause(error)}): e.g. sqlite:////var/lib/hushmq/ledger.db"

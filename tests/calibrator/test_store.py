@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from pathlib import Path
 
 import pytest
 from sqlalchemy import insert, select, text
+from sqlalchemy.exc import IntegrityError
 
 from broker.problem import Problem
 from calibrator import store
@@ -79,3 +81,35 @@ def test_a_database_from_before_gets_what_is_missing(tmp_path: Path) -> None:
         assert db.execute(select(store.pending)).all() == []
         assert len(db.execute(select(store.policy)).all()) == 1
     engine.dispose()
+
+
+def test_a_database_of_another_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Neither a calibrator nor `hushmq ledger` opens one that lacks a column; the message names it."""
+    store.open_store(sqlite(tmp_path)).dispose()
+    with sqlite3.connect(tmp_path / "ledger.db") as old:
+        old.execute("ALTER TABLE learning DROP COLUMN hidden")
+    for opened in (store.open_store, store.open_to_read):
+        with pytest.raises(
+            Problem, match=r"^database: .* another version .* table learning has no hidden; use "
+        ):
+            opened(sqlite(tmp_path))
+    with sqlite3.connect(tmp_path / "ledger.db") as old:
+        assert "hidden" not in {row[1] for row in old.execute("PRAGMA table_info(learning)")}
+
+
+def test_an_error_does_not_repeat_what_was_to_be_written(tmp_path: Path) -> None:
+    """Sums that wait for their noise are in no exception's text."""
+    engine = store.open_store(sqlite(tmp_path))
+    row = {
+        "stream": "s",
+        "device": "d",
+        "noise": 1,
+        "ticks": 9,
+        "starts": "[]",
+        "groups": "[[4711]]",
+        "tilt": 1,
+    }
+    with pytest.raises(IntegrityError) as error, engine.begin() as db:
+        db.execute(insert(store.pending), [row, row])
+    engine.dispose()
+    assert "4711" not in f"{error.value!s}{error.value!r}"
