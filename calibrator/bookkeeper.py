@@ -7,7 +7,7 @@ with the evidence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 from structlog.typing import FilteringBoundLogger
@@ -25,18 +25,12 @@ from calibrator.learn import (
     Progress,
     believed,
     believed_of_devices,
-    last_look,
     misfit_of_stream,
     progress,
 )
 from calibrator.mark import Marks
 from calibrator.misfit import Band
 from calibrator.own import public_loss
-
-
-def look_of(now: Progress) -> Progress:
-    """How far learning had come at the last look, or contradiction since: what is believed changes at these alone."""
-    return replace(now, windows=last_look(now.windows))
 
 
 @dataclass(slots=True)
@@ -72,7 +66,7 @@ class Bookkeeper:
 
     def own(self, db: Connection, name: str, stream: StreamPolicy) -> Mapping[str, AnyTheta]:
         """Θ of every device with evidence of its own: it changes at looks alone, and is remembered between them."""
-        at = look_of(progress(db, name))
+        at = progress(db, name).at_look
         under, last, own = self._own.get(name, (None, None, {}))
         if under is not stream or last != at:
             own = believed_of_devices(db, name, stream)
@@ -111,7 +105,7 @@ class Bookkeeper:
 
     def _misfit(self, db: Connection, name: str, stream: StreamPolicy) -> MisfitMessage | None:
         """What the last look found; between looks it is remembered."""
-        at = look_of(progress(db, name))
+        at = progress(db, name).at_look
         known = self._misfits.get(name)
         if known is None or known[0] != at:
             found = misfit_of_stream(db, name, stream) if at.windows else None

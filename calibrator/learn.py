@@ -106,6 +106,11 @@ class Progress:
     hidden: float = 1.0
     contradictions: int = 0
 
+    @property
+    def at_look(self) -> Progress:
+        """As it was at the last look, or contradiction since: what is believed changes at these alone."""
+        return replace(self, windows=last_look(self.windows))
+
     def told(self, misfit: Covering) -> Progress:
         """What is made of it: where the policy has a misfit only reported, there is none to cover or to fear."""
         return self if misfit == "cover" else replace(self, lasting=(), hidden=0.0)
@@ -126,9 +131,9 @@ def learned(
     """Θ for a stream: the start narrowed by the looks, the misfit covered, and never narrower than the floor.
 
     The start is what the policy asserts of the chains at all lags. What the looks say, and what the misfit makes of
-    it, is cut to the start, and widens it only where it lies outside: Θ then holds both. A device nothing is known of
-    has the cohort's Θ. As long as much of a misfit could be hidden, nothing is narrowed: found later, it would put what
-    was released in the meantime over budget.
+    it, is cut to the start, and widens it only where it excludes it beyond doubt: Θ then holds both. A device nothing
+    is known of has the cohort's Θ. As long as much of a misfit could be hidden, nothing is narrowed: found later, it
+    would put what was released in the meantime over budget.
     """
     learner = learner_of(start)
     belief = learner.belief

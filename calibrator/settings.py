@@ -17,7 +17,7 @@ from broker.messages import NoiseSetting, StreamPolicy
 from broker.problem import Problem, Reason, Rejected
 from broker.signature import PrivateKey, verify
 from calibrator import store
-from calibrator.bookkeeper import Bookkeeper, look_of
+from calibrator.bookkeeper import Bookkeeper
 from calibrator.clocks import Clocks
 from calibrator.follow import Followed
 from calibrator.learn import Progress, believed, progress
@@ -113,7 +113,7 @@ class Settings:
             cohorts = current(db, name, self.followed.version)
             if cohorts is None:  # no noise keeps ε
                 continue
-            at = _At(self.followed.version, cohorts.message.version, look_of(progress(db, name)))
+            at = _At(self.followed.version, cohorts.message.version, progress(db, name).at_look)
             known, last = before.get(name, (None, None))
             if last is not None and known == at and last.done:
                 self._rounds[name] = at, last

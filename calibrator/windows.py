@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from broker.messages import StreamPolicy
 from broker.topics import Topics
 from calibrator import collect, release
-from calibrator.bookkeeper import Bookkeeper, look_of
+from calibrator.bookkeeper import Bookkeeper
 from calibrator.clocks import Clocks
 from calibrator.follow import Followed
 from calibrator.learn import progress
@@ -94,11 +94,11 @@ class Windows:
         closed = []
         for span in spans:
             with engine.begin() as db:
-                before = look_of(progress(db, name))
+                before = progress(db, name).at_look
                 account = self.bookkeeper.account(db, name, stream)
                 others = self.bookkeeper.holders(db, name, stream, account.theta)
                 ended = release.close(db, span, stream, account=account, topics=self.topics, others=others)
-                looked = look_of(progress(db, name)) != before
+                looked = progress(db, name).at_look != before
             self._tell(ended)
             closed.append(ended)
             if looked and others:
