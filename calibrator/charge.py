@@ -137,9 +137,10 @@ _DEBITS = (
     )
     .order_by(ledger.c.id)
 )
-_ISSUED = select(setting.c.version, setting.c.noise, setting.c.device, setting.c.issued).where(
+_ISSUED = select(setting.c.version, setting.c.noise, setting.c.issued).where(
     setting.c.stream == bindparam("stream")
 )
+_ISSUED_TO_ALL = _ISSUED.where(setting.c.device.is_(None))
 
 
 def public_debits(db: Connection, stream: str) -> list[Debit]:
@@ -170,8 +171,8 @@ def issued_noises(
     """The noise of every setting for the stream, by version: of those for all devices, that a tick `by` can carry."""
     return {
         version: read(noise)
-        for version, noise, device, issued in db.execute(_ISSUED, {"stream": stream})
-        if not (of_cohort and device is not None) and (by is None or issued <= by)
+        for version, noise, issued in db.execute(_ISSUED_TO_ALL if of_cohort else _ISSUED, {"stream": stream})
+        if by is None or issued <= by
     }
 
 
