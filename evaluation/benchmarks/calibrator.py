@@ -35,19 +35,17 @@ from broker.messages import (
 from broker.nats import NatsServer
 from broker.packing import pack
 from broker.settings_file import BrokerSection
-from broker.signature import PrivateKey
 from broker.site import Identity, Site
 from broker.theta import theta_of
-from broker.topics import Topics
 from calibrator import release, store
 from calibrator.account import Account
 from calibrator.charge import price_public, public_debits, spending
-from calibrator.cohort import Cohort
 from calibrator.config import Config, KeysSection
 from calibrator.daemon import Daemon
 from calibrator.kind import fingerprint
 from calibrator.mark import NOTHING, digest
 from calibrator.receive import Arrived
+from evaluation.benchmarks.cohort import KEY, OPS, TOPICS, benched
 from evaluation.benchmarks.rows import Row
 from pufferfish.binary import Box, Noise, optimal_noise
 
@@ -59,8 +57,6 @@ HISTORY_TICKS, WINDOW_TICKS = 1_000_000, 100
 CHARGES = 200
 THETA = Box(0.15, 0.45, 0.15, 0.45)
 STREAM = "motion"
-OPS, KEY = PrivateKey.generate(), PrivateKey.generate()
-TOPICS = Topics("bench")
 
 
 def run() -> list[Row]:
@@ -102,26 +98,8 @@ def _batches(first: int) -> list[tuple[str, bytes]]:
     ]
 
 
-@contextmanager
-def _cohort(folder: Path) -> Iterator[Cohort]:
-    engine = store.open_store(store.sqlite_url(folder / "ledger.db"))
-    try:
-        yield Cohort(
-            engine,
-            cohort="bench",
-            key=KEY,
-            ops_keys=[OPS.public],
-            grace_s=1.0,
-            clock=time.time,
-            log=logger("error"),
-        )
-    finally:
-        engine.dispose()
-
-
 def _ingest() -> list[Row]:
-    with tempfile.TemporaryDirectory() as name:
-        alone = _ingest_alone(Path(name))
+    alone = _ingest_alone()
     with tempfile.TemporaryDirectory() as name:
         bare, ours = _drain(Path(name))
     return [
@@ -146,9 +124,8 @@ def _ingest() -> list[Row]:
     ]
 
 
-def _ingest_alone(folder: Path) -> float:
-    with _cohort(folder) as cohort:
-        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(_policy(2**30))))])
+def _ingest_alone() -> float:
+    with benched(_policy(2**30)) as (cohort, _):
         cohort.settings()
         arrived = [Arrived(topic, payload) for topic, payload in _batches(int(time.time() * 1000) - 50_000)]
         began = time.perf_counter()
@@ -326,10 +303,8 @@ def _charge() -> list[Row]:
     stream = _policy(WINDOW_TICKS).streams[STREAM]
     noise = optimal_noise(THETA, 4.0, stream.adversary)
     spent = spending(stream, "window", theta=THETA, noises=[noise])
-    with tempfile.TemporaryDirectory() as name, _cohort(Path(name)) as cohort:
-        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(_policy(WINDOW_TICKS))))])
+    with benched(_policy(WINDOW_TICKS)) as (cohort, engine):
         cohort.settings()
-        engine = cohort._engine
         with engine.begin() as db:
             db.execute(update(store.setting).values(issued=0))  # the history is as old as time
             db.execute(insert(store.ledger), list(_history(spent.tilt, noise)))

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import gc
 import random
-import tempfile
 import time
 from pathlib import Path
 
 from sqlalchemy import func, select
 
-from broker.log import logger
 from broker.messages import (
     Assumption,
     Audiences,
@@ -29,12 +27,11 @@ from broker.messages import (
     encode,
 )
 from broker.packing import pack
-from broker.signature import PrivateKey
 from broker.theta import theta_of
-from broker.topics import Topics
 from calibrator import store
 from calibrator.cohort import Cohort
 from calibrator.receive import Arrived
+from evaluation.benchmarks.cohort import TOPICS, benched
 from evaluation.benchmarks.rows import Row
 from pufferfish.binary import Box
 
@@ -46,8 +43,6 @@ STREAM = "motion"
 BEGIN = 1_800_000_000
 GROWING = {"ledger", "release"}
 OF_SETTINGS = {"setting", "extent"}
-OPS, KEY = PrivateKey.generate(), PrivateKey.generate()
-TOPICS = Topics("bench")
 
 
 class Clock:
@@ -61,20 +56,8 @@ class Clock:
 
 
 def run() -> list[Row]:
-    with tempfile.TemporaryDirectory() as name:
-        engine = store.open_store(store.sqlite_url(Path(name) / "ledger.db"))
-        clock = Clock()
-        cohort = Cohort(
-            engine,
-            cohort="bench",
-            key=KEY,
-            ops_keys=[OPS.public],
-            grace_s=60.0,
-            clock=clock,
-            log=logger("error"),
-        )
-        began = time.process_time()
-        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(_policy())))])
+    clock, began = Clock(), time.process_time()
+    with benched(_policy(), clock=clock, grace_s=60.0) as (cohort, _):
         devices = [_Device(f"device-{number}") for number in range(DEVICES)]
         rows = []
         early = _megabytes()
@@ -91,7 +74,6 @@ def run() -> list[Row]:
             if hour == EARLY_DAYS * 24 - 1:
                 early = _megabytes()
         late, took = _megabytes(), time.process_time() - began
-        engine.dispose()
     against = f"after {EARLY_DAYS} days"
     first, last = rows[: EARLY_DAYS * 24], rows[-EARLY_DAYS * 24 :]
     before, kept = (max(_of(one, set(one) - GROWING - OF_SETTINGS) for one in some) for some in (first, last))

@@ -7,14 +7,11 @@ first, when every device has had a setting of its own. The second look is measur
 from __future__ import annotations
 
 import random
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from sqlalchemy import Engine, delete, insert
 
-from broker.log import logger
 from broker.messages import (
     Assumption,
     Audiences,
@@ -23,24 +20,19 @@ from broker.messages import (
     StreamPolicy,
     Threshold,
     Window,
-    encode,
 )
-from broker.signature import PrivateKey
 from broker.theta import theta_of
-from broker.topics import Topics
 from calibrator import learn, store
 from calibrator.cohort import Cohort
 from calibrator.daemon import PORTION_S
 from calibrator.learn_k import MORE
 from calibrator.learn_two import TWO
-from calibrator.receive import Arrived
+from evaluation.benchmarks.cohort import TOPICS, benched
 from evaluation.benchmarks.rows import Row
 from pufferfish.binary import Adversary, Box
 from pufferfish.intervals import Class, Intervals
 
 STREAM = "motion"
-OPS, KEY = PrivateKey.generate(), PrivateKey.generate()
-TOPICS = Topics("bench")
 AROUND = {1: 0.2, 2: 0.16}
 """How far a device's region reaches from its chain at each look, relatively."""
 
@@ -63,19 +55,8 @@ def run() -> list[Row]:
 
 
 def measured(name: str, stream: StreamPolicy, regions: Mapping[int, dict[int, Box | Class]]) -> list[Row]:
-    with tempfile.TemporaryDirectory() as folder:
-        engine = store.open_store(store.sqlite_url(Path(folder) / "ledger.db"))
-        cohort = Cohort(
-            engine,
-            cohort="bench",
-            key=KEY,
-            ops_keys=[OPS.public],
-            grace_s=1.0,
-            clock=lambda: 1_800_000_000.0,
-            log=logger("error"),
-        )
-        policy = Policy(version=1, cohort="bench", streams={STREAM: stream})
-        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(policy)))])
+    policy = Policy(version=1, cohort=TOPICS.cohort, streams={STREAM: stream})
+    with benched(policy, clock=lambda: 1_800_000_000.0) as (cohort, engine):
         took: list[float] = []
         for look in AROUND:
             _believe(
@@ -86,7 +67,6 @@ def measured(name: str, stream: StreamPolicy, regions: Mapping[int, dict[int, Bo
             while cohort.making:
                 took.append(_portion(cohort))
         made = len(cohort.own_settings()[STREAM])
-        engine.dispose()
     if made < 0.9 * len(regions):
         raise RuntimeError(f"{name}: {made} of {len(regions)} devices have settings of their own")
     whole = sum(took)
