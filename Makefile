@@ -52,14 +52,14 @@ unit: $(VENV)/dev
 	@$(BIN)/pytest -n $(WORKERS) --cov --cov-report=term $(ARGS)
 
 bench: $(VENV)/dev
-	@$(BIN)/python -m evaluation.benchmarks $(ARGS)
+	@$(BIN)/python -m hushmq.evaluation.benchmarks $(ARGS)
 
 docs: $(VENV)/dev
-	@$(BIN)/python -m hushmq.documents
+	@$(BIN)/python -m hushmq.documents.write_documents
 
 results: $(VENV)/dev
 	@$(BIN)/hushmq evaluate $(ARGS)
-	@$(BIN)/python -m evaluation.page
+	@$(BIN)/python -m hushmq.evaluation.results_page
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build *.egg-info src/*.egg-info

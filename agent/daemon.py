@@ -15,24 +15,24 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from agent.config import Config
-from agent.lock import lock
-from agent.outbox import DiskFullError, Made, Outbox
-from agent.publish import Publisher
-from agent.report import Report
-from agent.resample import HELD, Value
-from agent.serve import Server
-from agent.settings import Settings, Trust
-from agent.status import report, status
-from agent.streams import Streams
-from agent.tick import Clock
-from agent.windows import MadeRelease
-from broker.connection import Connection, Offline, Will
-from broker.log import logger
-from broker.messages import Counted, Seen, Status, decode, encode
-from broker.problem import Problem, Rejected
-from broker.systemd import Systemd
-from broker.topics import Topics, parse
+from hushmq.agent.accept_settings import Settings, Trust
+from hushmq.agent.agent_config import Config
+from hushmq.agent.device_report import Report
+from hushmq.agent.device_status import report, status
+from hushmq.agent.device_windows import MadeRelease
+from hushmq.agent.publish import Publisher
+from hushmq.agent.sources.resample import HELD, Value
+from hushmq.agent.sources.tick import Clock
+from hushmq.agent.status_socket import Server
+from hushmq.agent.storage.folder_lock import lock
+from hushmq.agent.storage.outbox import DiskFullError, Made, Outbox
+from hushmq.agent.streams import Streams
+from hushmq.broker.contract.messages import Counted, Seen, Status, decode, encode
+from hushmq.broker.contract.problem import Problem, Rejected
+from hushmq.broker.contract.topics import Topics, parse
+from hushmq.broker.mqtt.connection import Connection, Offline, Will
+from hushmq.broker.service.log import logger
+from hushmq.broker.service.systemd import Systemd
 
 STOP_S = 3.5
 """A stop is over after so many seconds, whatever the brokers do: systemd's users wait for it."""

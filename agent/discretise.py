@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Protocol
 
-from agent.resample import Value
-from broker.messages import Bins, Labels, StreamPolicy, Threshold
+from hushmq.agent.sources.resample import Value
+from hushmq.broker.contract.messages import Bins, Labels, StreamPolicy, Threshold
 
 
 class Discretiser(Protocol):

@@ -24,11 +24,11 @@ def import_lean() -> None:
     before = {*sys.modules}
     sys.modules.update(here)  # type: ignore[arg-type]  # None is how an import is made to fail
     try:
-        import_module("agent.daemon")
+        import_module("hushmq.agent.daemon")
     except (ImportError, AttributeError):
         for name in {*sys.modules} - before:
             del sys.modules[name]
-        import_module("agent.daemon")
+        import_module("hushmq.agent.daemon")
     finally:
         for name, stand_in in here.items():
             if name in sys.modules and sys.modules[name] is stand_in:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from agent.outbox import Made
-from broker.messages import Batch, NoiseSetting, encode
-from broker.noise import Emission, Flips
-from broker.packing import bits_for, pack
-from pufferfish.draw import CategoryPerturber, Perturber
+from hushmq.agent.storage.outbox import Made
+from hushmq.broker.contract.messages import Batch, NoiseSetting, encode
+from hushmq.broker.contract.noise_message import Emission, Flips
+from hushmq.broker.contract.packing import bits_for, pack
+from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber
 
 LONGEST = 65_536
 """The most ticks one batch may hold."""

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from agent.outbox import Outbox, Waiting
-from broker.connection import Connection, Offline
-from broker.topics import Topics
+from hushmq.agent.storage.outbox import Outbox, Waiting
+from hushmq.broker.contract.topics import Topics
+from hushmq.broker.mqtt.connection import Connection, Offline
 
 LONGEST_RESEND_S = 3600.0
 PAGE = 64

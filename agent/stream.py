@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.discretise import discretiser
-from agent.outbox import Made
-from agent.perturb import Mechanism
-from agent.source import Source
-from agent.tick import Clock, Elapsed, Ticker
-from agent.windows import Closed, WindowCounter
-from broker.messages import NoiseSetting, StreamPolicy
+from hushmq.agent.device_windows import Closed, WindowCounter
+from hushmq.agent.discretise import discretiser
+from hushmq.agent.perturb import Mechanism
+from hushmq.agent.sources.source import Source
+from hushmq.agent.sources.tick import Clock, Elapsed, Ticker
+from hushmq.agent.storage.outbox import Made
+from hushmq.broker.contract.messages import NoiseSetting, StreamPolicy
 
 
 @dataclass(frozen=True, slots=True)

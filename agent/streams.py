@@ -6,16 +6,16 @@ import threading
 from collections import Counter
 from typing import Any
 
-from agent.config import Config
-from agent.outbox import Made, Outbox
-from agent.resample import Value
-from agent.settings import Settings
-from agent.source import OfferedSource, Source, open_source
-from agent.stream import Stream
-from agent.tick import Clock
-from agent.windows import Closed, MadeRelease, release
-from broker.messages import StreamPolicy
-from broker.problem import Problem
+from hushmq.agent.accept_settings import Settings
+from hushmq.agent.agent_config import Config
+from hushmq.agent.device_windows import Closed, MadeRelease, release
+from hushmq.agent.sources.resample import Value
+from hushmq.agent.sources.source import OfferedSource, Source, open_source
+from hushmq.agent.sources.tick import Clock
+from hushmq.agent.storage.outbox import Made, Outbox
+from hushmq.agent.stream import Stream
+from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.problem import Problem
 
 
 class Streams:

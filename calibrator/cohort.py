@@ -14,23 +14,24 @@ from pathlib import Path
 from sqlalchemy import Engine
 from structlog.typing import FilteringBoundLogger
 
-from broker.messages import LedgerState, Policy, Seen, Status
-from broker.problem import Reason
-from broker.signature import PrivateKey, PublicKey
-from broker.topics import Topics
-from calibrator import ingest, windows
-from calibrator.bookkeeper import Bookkeeper
-from calibrator.clocks import Clocks
-from calibrator.config import DevicesSection
-from calibrator.follow import Followed
-from calibrator.mark import Marks
-from calibrator.push import Current, sign_anew
-from calibrator.quarantine import Quarantine
-from calibrator.receive import Arrived, Receiver
-from calibrator.release import Closed
-from calibrator.settings import Settings
-from calibrator.status import Statuses
-from calibrator.windows import Windows
+from hushmq.broker.contract.messages import LedgerState, Policy, Seen, Status
+from hushmq.broker.contract.problem import Reason
+from hushmq.broker.contract.signature import PrivateKey, PublicKey
+from hushmq.broker.contract.topics import Topics
+from hushmq.calibrator.calibrator_config import DevicesSection
+from hushmq.calibrator.ingest import count_batches as ingest
+from hushmq.calibrator.ingest.device_statuses import Statuses
+from hushmq.calibrator.ingest.quarantine import Quarantine
+from hushmq.calibrator.ingest.receive import Arrived, Receiver
+from hushmq.calibrator.ledger.accounts import Bookkeeper
+from hushmq.calibrator.ledger.high_water_mark import Marks
+from hushmq.calibrator.policy.clocks import Clocks
+from hushmq.calibrator.policy.follow_policy import Followed
+from hushmq.calibrator.settings.calibrate import Current, sign_anew
+from hushmq.calibrator.settings.cohort_settings import Settings
+from hushmq.calibrator.windows import close_due_windows as windows
+from hushmq.calibrator.windows.close_due_windows import Windows
+from hushmq.calibrator.windows.close_window import Closed
 
 
 class Cohort:

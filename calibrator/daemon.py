@@ -16,18 +16,18 @@ from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
-from broker.connection import Connection, Offline
-from broker.messages import LedgerState, encode
-from broker.problem import Problem
-from broker.systemd import Systemd
-from broker.topics import SHARDS, Topics
-from calibrator.cohort import Cohort
-from calibrator.config import Config
-from calibrator.push import Current
-from calibrator.receive import Arrived
-from calibrator.report import Report
-from calibrator.serve import Server
-from calibrator.store import open_store
+from hushmq.broker.contract.messages import LedgerState, encode
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.topics import SHARDS, Topics
+from hushmq.broker.mqtt.connection import Connection, Offline
+from hushmq.broker.service.systemd import Systemd
+from hushmq.calibrator.calibrator_config import Config
+from hushmq.calibrator.cohort import Cohort
+from hushmq.calibrator.health_report import Report
+from hushmq.calibrator.health_server import Server
+from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.settings.calibrate import Current
+from hushmq.calibrator.store.tables import open_store
 
 GROUP = 2_000
 """Messages taken in one transaction."""

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.section import Job
-from pufferfish.chain import Chain
+from hushmq.evaluation.section_list import Job
+from hushmq.pufferfish.quilt.markov_chain import Chain
 
 States = NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
-from broker.problem import Problem
+from hushmq.broker.contract.problem import Problem
 
 
 class Subcommand(Protocol):
@@ -37,20 +37,32 @@ class Entry:
 
 COMMANDS = {
     "demo": Entry("hushmq.demo", "run the whole loop on this machine for half a minute", "demo"),
-    "agent": Entry("agent.cli", "the daemon on a device"),
-    "broker": Entry("broker.cli", "run or configure a broker", "broker"),
-    "keys": Entry("broker.keys_cli", "make and show signing keys"),
+    "agent": Entry("hushmq.agent.agent_commands", "the daemon on a device"),
+    "broker": Entry("hushmq.broker.commands.broker_commands", "run or configure a broker", "broker"),
+    "keys": Entry("hushmq.broker.commands.keys_command", "make and show signing keys"),
     "calibrator": Entry(
-        "calibrator.cli", "the server: ingest, estimate, push, charge, release", "calibrator"
+        "hushmq.calibrator.commands.calibrator_commands",
+        "the server: ingest, estimate, push, charge, release",
+        "calibrator",
     ),
-    "push": Entry("broker.push_cli", "check, sign and publish a policy, and follow its roll-out"),
-    "watch": Entry("broker.watch_cli", "print releases and status as they come"),
-    "calibrate": Entry("hushmq.calibrate", "noise for a given loss"),
-    "price": Entry("hushmq.price", "loss of a given noise"),
+    "push": Entry(
+        "hushmq.broker.commands.push_command", "check, sign and publish a policy, and follow its roll-out"
+    ),
+    "watch": Entry("hushmq.broker.commands.watch_command", "print releases and status as they come"),
+    "calibrate": Entry("hushmq.commands.calibrate_command", "noise for a given loss"),
+    "price": Entry("hushmq.commands.price_command", "loss of a given noise"),
     "audit": Entry("hushmq.audit", "try to refute a claimed loss by sampling the noise"),
-    "scale": Entry("hushmq.scale", "Laplace scale for a chain, by any of the methods", "calibrator"),
-    "ledger": Entry("hushmq.ledger", "price a timeline; show, verify and export a calibrator's ledger"),
-    "evaluate": Entry("evaluation.cli", "the papers' tables and figures, and ours beside them", "evaluation"),
+    "scale": Entry(
+        "hushmq.commands.scale_command", "Laplace scale for a chain, by any of the methods", "calibrator"
+    ),
+    "ledger": Entry(
+        "hushmq.ledger_command", "price a timeline; show, verify and export a calibrator's ledger"
+    ),
+    "evaluate": Entry(
+        "hushmq.evaluation.evaluate_command",
+        "the papers' tables and figures, and ours beside them",
+        "evaluation",
+    ),
     "explain": Entry("hushmq.explain", "plots of loss, noise and timelines", "evaluation"),
 }
 
@@ -117,7 +129,7 @@ MENDABLE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 )
 """No right to write, no space left, too many files: the person's system, not our mistake."""
-PACKAGES = frozenset({"hushmq", "pufferfish", "agent", "broker", "calibrator", "evaluation"})
+PACKAGES = frozenset({"hushmq"})
 
 
 def _dispatch(argv: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from broker.problem import Problem
+from hushmq.broker.contract.problem import Problem
 
 
 def read_object(path: Path) -> Fields:

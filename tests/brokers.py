@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from broker.mosquitto import executable
-from broker.problem import Problem
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.provision.mosquitto import executable
 
 
 def has_mosquitto() -> bool:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.mosquitto import MosquittoServer
-from broker.nats import NatsServer
-from broker.process import BrokerProcess
-from broker.site import Identity, Site
+from hushmq.broker.provision.access_rights import Identity, Site
+from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.broker.provision.mosquitto import MosquittoServer
+from hushmq.broker.provision.nats import NatsServer
 from tests.brokers import has_mosquitto, require_mosquitto
 from tests.containers import MosquittoContainer, docker_answers
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-from broker.mosquitto import MosquittoServer
+from hushmq.broker.provision.mosquitto import MosquittoServer
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from agent.config import Config as AgentConfig
-from agent.config import SimulateStates
-from broker.messages import LARGEST, Policy
-from broker.push_cli import ROOM, _plan, _words
-from broker.rollout import Heard
-from broker.signature import PrivateKey
-from broker.theta import IntervalTheta, theta_of
-from calibrator.config import Config as CalibratorConfig
+from hushmq.agent.agent_config import Config as AgentConfig
+from hushmq.agent.agent_config import SimulateStates
+from hushmq.broker.commands.push_command import ROOM, _plan, _words
+from hushmq.broker.commands.rollout import Heard
+from hushmq.broker.contract.messages import LARGEST, Policy
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.broker.contract.theta_message import IntervalTheta, theta_of
+from hushmq.calibrator.calibrator_config import Config as CalibratorConfig
 from tests.deploy.command import parse
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.attackers.hidden import Floats, Hidden
+from hushmq.evaluation.attackers.hidden import Floats, Hidden
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.attackers.hidden import Floats, Hidden, States
+from hushmq.evaluation.attackers.hidden import Floats, Hidden, States
 
 UNKNOWN = -1
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferfish.binary import Noise
+from hushmq.pufferfish.binary.stream_loss import Noise
 
 Floats = NDArray[np.float64]
 States = NDArray[np.uint8]

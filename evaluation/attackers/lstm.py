@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from evaluation.attackers.hidden import States
+from hushmq.evaluation.attackers.hidden import States
 
 EMBEDDED = 4
 

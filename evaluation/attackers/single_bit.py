@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evaluation.attackers.hidden import Hidden, States
+from hushmq.evaluation.attackers.hidden import Hidden, States
 
 
 def guess(outputs: States) -> States:

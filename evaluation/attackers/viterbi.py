@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evaluation.attackers.hidden import Hidden, States
+from hushmq.evaluation.attackers.hidden import Hidden, States
 
 
 def guess(hidden: Hidden, outputs: States) -> States:

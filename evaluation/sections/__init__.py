@@ -1,1 +1,1 @@
-"""The sections of `hushmq evaluate`, a module each; `evaluation.section` lists them."""
+"""The sections of `hushmq evaluate`, a module each; `hushmq.evaluation.section_list` lists them."""

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from broker.theta import box_of
-from evaluation.report import Cell, Finding, Item, Picture, Table
-from evaluation.section import Job
 from hushmq.audit.claim import Claim, typed
 from hushmq.audit.measure import Audit, audit
+from hushmq.broker.contract.theta_message import box_of
+from hushmq.evaluation.section_list import Job
+from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
-from pufferfish.binary import Box, Noise, loss, optimal_noise
-from pufferfish.cgssy import corollary_1
-from pufferfish.draw import Perturber
+from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss, optimal_noise
+from hushmq.pufferfish.noise.perturber import Perturber
+from hushmq.pufferfish.papers.cgssy import corollary_1
 
 ABOUT = """`hushmq audit` perturbs simulated states with the production perturber and bounds the real loss from below,
 at 99% confidence: from how often the most telling outputs around one tick are seen (transcripts, no

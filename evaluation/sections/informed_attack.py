@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from evaluation.attackers import exact
-from evaluation.attackers.exact import Known
-from evaluation.attackers.hidden import Hidden
-from evaluation.report import Cell, Finding, Item, Picture, Table
-from evaluation.section import Job
+from hushmq.evaluation.attackers import exact
+from hushmq.evaluation.attackers.exact import Known
+from hushmq.evaluation.attackers.hidden import Hidden
+from hushmq.evaluation.section_list import Job
+from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
-from pufferfish.binary import Box, Noise, loss, optimal_noise
-from pufferfish.cgssy import corollary_1
-from pufferfish.witness import Side, Witness
+from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss, optimal_noise
+from hushmq.pufferfish.papers.cgssy import corollary_1
+from hushmq.pufferfish.witness.bit_witness import Side, Witness
 
 ABOUT = """An attacker may know the true state at some instants: a visit that was seen, a heart rate read off a
 display. CGSSY calibrate to the attacker who knows none, and say (Theorem 2) that knowing states can only make

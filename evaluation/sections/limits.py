@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 
-from evaluation.methods import DRAWN, NAMES, ratio, scale_of
-from evaluation.recordings import binned, fitted, heart_rates, household, people, room, sleepers
-from evaluation.report import Cell, Finding, Item, Picture, Table
-from evaluation.section import Job
+from hushmq.evaluation.recordings import binned, fitted, heart_rates, household, people, room, sleepers
+from hushmq.evaluation.section_list import Job
+from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
+from hushmq.evaluation.sections.compared_methods import DRAWN, NAMES, ratio, scale_of
 from hushmq.explain.figure import Curve, Figure, Panel
-from pufferfish.chain import Chain
+from hushmq.pufferfish.quilt.markov_chain import Chain
 
 ABOUT = """The Laplace scale of each method divided by the limit of `pufferfish.limit`: the scale below which
 some count on an endless stream of this chain really loses more than ε to an adversary who knows the chain and

@@ -6,13 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from evaluation.benchmarks.peers import BATCH, PEERS, SYSTEM, Absent, Perturb, in_batches, plain, rate
-from evaluation.report import Cell, Finding, Item, Table
-from evaluation.section import Job
 from hushmq.audit.claim import Claim, typed
 from hushmq.audit.measure import audit
-from pufferfish.binary import Adversary, Box, optimal_noise
-from pufferfish.draw import Perturber
+from hushmq.evaluation.benchmarks.peer_speed import (
+    BATCH,
+    PEERS,
+    SYSTEM,
+    Absent,
+    Perturb,
+    in_batches,
+    plain,
+    rate,
+)
+from hushmq.evaluation.section_list import Job
+from hushmq.evaluation.section_report import Cell, Finding, Item, Table
+from hushmq.pufferfish.binary.stream_loss import Adversary, Box, optimal_noise
+from hushmq.pufferfish.noise.perturber import Perturber
 
 ABOUT = """Randomized response of pure-ldp, multi-freq-ldpy, diffprivlib and OpenDP beside ours, in one run. Speed: bits
 perturbed per second of processor time, ours in batches of 100 as a device has them, the others fed as they are

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.recordings import Recording, fitted, household, people, sleepers
-from evaluation.report import Cell, Finding, Item, Picture, Table
-from evaluation.section import Job
-from evaluation.sections.utility_k import histograms
+from hushmq.evaluation.recordings import Recording, fitted, household, people, sleepers
+from hushmq.evaluation.section_list import Job
+from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
+from hushmq.evaluation.sections.utility_categorical import histograms
 from hushmq.explain.figure import Curve, Figure, Panel
-from pufferfish.amplification import release_tilt
-from pufferfish.binary import Box, limits, optimal_noise
+from hushmq.pufferfish.binary.amplification import release_tilt
+from hushmq.pufferfish.binary.stream_loss import Box, limits, optimal_noise
 
 ABOUT = """The mean absolute error of the share of ones in a window, in percentage points, on real recordings:
 heart rate above its mean (eleven sleepers, an hour is 3,600 beats), standing or active (thirty people, minute

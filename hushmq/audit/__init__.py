@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hushmq.audit.command import configure, run
+from hushmq.audit.audit_command import configure, run
 
 __all__ = ["configure", "run"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.config import load
-from agent.serve import read_report
-from agent.settings import Settings, Trust
-from agent.windows import tilt
-from broker.messages import NoiseSetting
-from broker.noise import Flips
-from broker.problem import Problem
-from broker.promise import operator_loss
-from broker.theta import theta_of
-from pufferfish.binary import Adversary, Box, Noise
+from hushmq.agent.accept_settings import Settings, Trust
+from hushmq.agent.agent_config import load
+from hushmq.agent.device_windows import tilt
+from hushmq.agent.status_socket import read_report
+from hushmq.broker.contract.messages import NoiseSetting
+from hushmq.broker.contract.noise_message import Flips
+from hushmq.broker.contract.operator_loss import operator_loss
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.theta_message import theta_of
+from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise
 
 
 @dataclass(frozen=True, slots=True)

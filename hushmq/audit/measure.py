@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from random import SystemRandom
 from statistics import NormalDist
 
-from hushmq.audit.bits import Bits
+from hushmq.audit.audit_bits import Bits
+from hushmq.audit.audit_states import States
 from hushmq.audit.claim import Claim
-from hushmq.audit.states import States
-from pufferfish.binary import Adversary
-from pufferfish.frequency import highest, lowest
-from pufferfish.witness import Witness
-from pufferfish.witness_k import StateWitness
+from hushmq.pufferfish.binary.stream_loss import Adversary
+from hushmq.pufferfish.inference.clopper_pearson import highest, lowest
+from hushmq.pufferfish.witness.bit_witness import Witness
+from hushmq.pufferfish.witness.state_witness import StateWitness
 
 Perturb = Callable[[bytes], bytes]
 Progress = Callable[[float], None]

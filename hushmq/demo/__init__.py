@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hushmq.demo.command import configure, run
+from hushmq.demo.demo_command import configure, run
 
 __all__ = ["configure", "run"]

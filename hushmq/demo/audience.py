@@ -15,9 +15,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from broker.connection import Connection, Offline
-from broker.endpoint import Endpoint
-from broker.messages import (
+from hushmq.broker.contract.messages import (
     Batch,
     LedgerState,
     NoiseSetting,
@@ -27,11 +25,13 @@ from broker.messages import (
     Status,
     decode,
 )
-from broker.packing import unpack
-from broker.problem import Rejected
-from broker.signature import Signed
-from broker.topics import ROOT, Topics, parse
-from hushmq.demo.plan import STREAM, Plan
+from hushmq.broker.contract.packing import unpack
+from hushmq.broker.contract.problem import Rejected
+from hushmq.broker.contract.signature import Signed
+from hushmq.broker.contract.topics import ROOT, Topics, parse
+from hushmq.broker.mqtt.connection import Connection, Offline
+from hushmq.broker.mqtt.endpoint import Endpoint
+from hushmq.demo.demo_plan import STREAM, Plan
 
 Flips = Counter[int]
 

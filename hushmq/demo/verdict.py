@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from broker.messages import NoiseSetting
-from broker.noise import flips_of
+from hushmq.broker.contract.messages import NoiseSetting
+from hushmq.broker.contract.noise_message import flips_of
 from hushmq.demo.audience import Reader, Record
-from hushmq.demo.books import Books
-from hushmq.demo.plan import Plan
+from hushmq.demo.demo_plan import Plan
+from hushmq.demo.disk_accounts import Books
 
 SIGMAS = 6.0
 """A true noise level leaves this band once in about 500 million checks."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hushmq.explain.command import configure, run
+from hushmq.explain.explain_command import configure, run
 
 __all__ = ["configure", "run"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from broker.messages import Assumption, Audiences, Labels, NoiseSetting, Policy
-from broker.noise import Certificate, Emission
-from broker.theta import IntervalTheta
-from pufferfish import contraction
-from pufferfish.emission import response
+from hushmq.broker.contract.messages import Assumption, Audiences, Labels, NoiseSetting, Policy
+from hushmq.broker.contract.noise_message import Certificate, Emission
+from hushmq.broker.contract.theta_message import IntervalTheta
+from hushmq.pufferfish.categorical import contraction
+from hushmq.pufferfish.categorical.emission import response
 from tests.agent.peer import policy
 
 MARK = b"4711"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.tick import Clock
+from hushmq.agent.sources.tick import Clock
 
 MS = 1_000_000
 

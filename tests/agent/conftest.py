@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.process import BrokerProcess
-from broker.site import Identity, Rights, Site
+from hushmq.broker.provision.access_rights import Identity, Rights, Site
+from hushmq.broker.provision.broker_process import BrokerProcess
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def gateway(
     mosquitto: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[BrokerProcess]:
     """A local broker, as people have it beside zigbee2mqtt: one user who may do everything."""
-    monkeypatch.setattr("broker.mosquitto.rights", lambda *_: Rights(("#",), ("#",)))
+    monkeypatch.setattr("hushmq.broker.provision.mosquitto.rights", lambda *_: Rights(("#",), ("#",)))
     site = Site("local", (Identity("ops", "home", "home-secret"),))
     with type(mosquitto)(site, tmp_path / "gateway") as server:
         yield server

@@ -11,10 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent.runs import Runs
-from broker.connection import Connection, Offline
-from broker.log import logger
-from broker.messages import (
+from hushmq.broker.contract.messages import (
     Assumption,
     Audiences,
     Batch,
@@ -28,13 +25,16 @@ from broker.messages import (
     decode,
     encode,
 )
-from broker.noise import Flips
-from broker.packing import unpack
-from broker.process import BrokerProcess
-from broker.signature import PrivateKey
-from broker.theta import BinaryTheta, theta_of
-from broker.topics import Topics, parse
-from pufferfish.binary import Box, optimal_noise
+from hushmq.broker.contract.noise_message import Flips
+from hushmq.broker.contract.packing import unpack
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.broker.contract.theta_message import BinaryTheta, theta_of
+from hushmq.broker.contract.tick_runs import Runs
+from hushmq.broker.contract.topics import Topics, parse
+from hushmq.broker.mqtt.connection import Connection, Offline
+from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.broker.service.log import logger
+from hushmq.pufferfish.binary.stream_loss import Box, optimal_noise
 
 OPS, CALIBRATOR = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32)
 WIDE = theta_of(Box(0.05, 0.5, 0.05, 0.5))

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.config import load
-from agent.daemon import Agent
-from agent.tick import Clock
-from broker.log import logger
+from hushmq.agent.agent_config import load
+from hushmq.agent.daemon import Agent
+from hushmq.agent.sources.tick import Clock
+from hushmq.broker.service.log import logger
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def process(config: Path, *, code: str = "", log: Path | None = None) -> Iterato
 
 NURSERY = """
 import json, os, sys
-import agent.daemon
+import hushmq.agent.daemon
 from hushmq.__main__ import main
 for line in sys.stdin:
     code, arguments = json.loads(line)

@@ -13,16 +13,16 @@ WATCH = """
 import os, signal, sys, threading
 signal.alarm(60)
 ROOT, RECORD, TARGET = {root!r}, {record!r}, {target!r}
-OURS = tuple(os.path.join(ROOT, name) for name in ("agent", "broker/connection.py", "broker/link.py"))
+OURS = tuple(os.path.join(ROOT, name) for name in ("agent", "broker/mqtt/connection.py", "broker/mqtt/link.py"))
 EFFECTS = set("execute executemany open write flush fsync replace close __exit__ send recv".split())
 STAGES = set({stages!r}.split())
-import agent.outbox
-agent.outbox.Outbox.__init__.__kwdefaults__["reserve_ms"] = 100  # so that a reservation is moved soon
+import hushmq.agent.storage.outbox
+hushmq.agent.storage.outbox.Outbox.__init__.__kwdefaults__["reserve_ms"] = 100  # so that a reservation is moved soon
 places, steps, armed, forgotten = {{}}, {{}}, False, 0
 
 def place(code):
     if code not in places:
-        file, name = code.co_filename, code.co_qualname
+        file, name = os.path.realpath(code.co_filename), code.co_qualname
         ours = file.startswith(OURS) and not code.co_name.startswith("<")
         if name in ("Path.write_bytes", "Path.replace", "Client._sock_send", "Client._sock_recv"):
             places[code] = "for us, " + name

@@ -9,20 +9,20 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from agent.config import SimulateStates, load
-from agent.serve import read_report
-from agent.simulate import SimulatedChain
-from broker.messages import DeviceWindow, Refusal, Release, decode
-from broker.noise import Emission
-from broker.process import BrokerProcess
+from hushmq.agent.agent_config import SimulateStates, load
+from hushmq.agent.sources.simulated_source import SimulatedChain
+from hushmq.agent.status_socket import read_report
+from hushmq.broker.contract.messages import DeviceWindow, Refusal, Release, decode
+from hushmq.broker.contract.noise_message import Emission
+from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent.activity import CHAIN, MARK, SIMULATED, STATES, activity_noise, activity_policy
 from tests.agent.peer import Peer, wait_until, write_config
 from tests.agent.running import process, running
-from tests.agent.test_cli import get
+from tests.agent.test_agent_commands import get
+from tests.agent.test_device_windows import subscriber
 from tests.agent.test_faults import balanced_at_the_end, more_counted, motion
 from tests.agent.test_promise import REFUSED
 from tests.agent.test_silence import NUMBER, TEXT, eavesdropper, everything_in, traces
-from tests.agent.test_windows import subscriber
 
 WINDOW = {"short": DeviceWindow(ticks=100, scale=20.0)}
 

@@ -6,8 +6,8 @@ import signal
 import time
 from pathlib import Path
 
-from broker.messages import Audiences, Status
-from broker.process import BrokerProcess
+from hushmq.broker.contract.messages import Audiences, Status
+from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent.peer import Peer, noise, policy, stream_policy, wait_until, write_config
 from tests.agent.running import process, running
 from tests.broker.scripted import Proxy

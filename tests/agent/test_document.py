@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from agent.config import AnySource, load
+from hushmq.agent.agent_config import AnySource, load
 from tests.agent.peer import write_config
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agent.md").read_text("utf-8")

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from agent.config import load
-from agent.serve import read_report
-from agent.tick import Clock
-from broker.connection import Connection
-from broker.endpoint import Endpoint
-from broker.log import logger
-from broker.messages import Audiences, encode
-from broker.process import BrokerProcess
-from broker.site import Identity, Rights, rights
+from hushmq.agent.agent_config import load
+from hushmq.agent.sources.tick import Clock
+from hushmq.agent.status_socket import read_report
+from hushmq.broker.contract.messages import Audiences, encode
+from hushmq.broker.mqtt.connection import Connection
+from hushmq.broker.mqtt.endpoint import Endpoint
+from hushmq.broker.provision.access_rights import Identity, Rights, rights
+from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.broker.service.log import logger
 from tests.agent.peer import (
     CALIBRATOR,
     DEVICE,
@@ -124,13 +124,13 @@ sabotage()
 """
 
 EFFECTS = """
-agent/outbox.py Outbox._transaction before execute
-agent/outbox.py Outbox._add before execute
-agent/outbox.py Outbox._forget after execute
-agent/outbox.py Outbox._save after execute
-agent/outbox.py Outbox._transaction after execute
+agent/storage/outbox.py Outbox._transaction before execute
+agent/storage/outbox.py Outbox._add before execute
+agent/storage/outbox.py Outbox._forget after execute
+agent/storage/outbox.py Outbox._save after execute
+agent/storage/outbox.py Outbox._transaction after execute
 for us, Path.write_bytes before write
-agent/mark.py replace_durably after fsync
+agent/storage/outbox_mark.py replace_durably after fsync
 for us, Path.replace before replace
 for us, Client._sock_send before send
 for us, Client._sock_send after send
@@ -207,7 +207,7 @@ def test_half_open_connection_that_swallows_bytes(
     broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The device finds out by missing acknowledgements, connects anew and sends again what was swallowed."""
-    monkeypatch.setattr("broker.link.ACKNOWLEDGE_TIMEOUT", 0.7)
+    monkeypatch.setattr("hushmq.broker.mqtt.link.ACKNOWLEDGE_TIMEOUT", 0.7)
     proxy = Proxy(broker.port)
     config = write_config(tmp_path, proxy.port)
     with settled(broker) as peer:
@@ -233,8 +233,8 @@ def test_publishes_denied_but_acknowledged(
 
     broker.stop()
     with monkeypatch.context() as patch:
-        patch.setattr("broker.nats.rights", mute)
-        patch.setattr("broker.mosquitto.rights", mute)
+        patch.setattr("hushmq.broker.provision.nats.rights", mute)
+        patch.setattr("hushmq.broker.provision.mosquitto.rights", mute)
         broker.start()
     config = write_config(tmp_path, broker.port)
     with settled(broker) as peer:
@@ -304,7 +304,9 @@ def test_outbox_corrupt(broker: BrokerProcess, tmp_path: Path) -> None:
     """It is set aside and reported; no used tick is used again; what was in it is dropped, or was counted after all."""
     config, log = write_config(tmp_path, broker.port), tmp_path / "log"
     # A short reservation, so that the test need not wait for it to pass.
-    code = "import agent.outbox\nagent.outbox.Outbox.__init__.__kwdefaults__['reserve_ms'] = 200"
+    code = (
+        "from hushmq.agent.storage import outbox\noutbox.Outbox.__init__.__kwdefaults__['reserve_ms'] = 200"
+    )
     with settled(broker) as peer:
         with process(config, code=code, log=log) as child:
             more_counted(peer)

@@ -7,7 +7,7 @@ import sys
 
 CODE = """
 import sys
-from agent.lean import import_lean
+from hushmq.agent.lean import import_lean
 import_lean()
 spared = {"asyncio", "rich", "http.client", "email", "zipfile", "cryptography", "numpy"} & set(sys.modules)
 assert not spared, spared
@@ -15,7 +15,7 @@ import asyncio, importlib.metadata, urllib.request
 assert importlib.metadata.version("hushmq")
 assert urllib.request.getproxies() is not None
 assert asyncio.run(asyncio.sleep(0, "slept")) == "slept"
-from broker.log import logger
+from hushmq.broker.service.log import logger
 logger("info", "console").info("works")
 """
 
@@ -30,10 +30,10 @@ def test_what_others_need_is_not_loaded_and_there_afterwards_for_those_who_do() 
 
 GREEDY = """
 import sys, types
-import agent.lean
-agent.lean._metadata = lambda: types.ModuleType("importlib.metadata")
-agent.lean.import_lean()
-import agent.daemon, asyncio, importlib.metadata
+import hushmq.agent.lean
+hushmq.agent.lean._metadata = lambda: types.ModuleType("importlib.metadata")
+hushmq.agent.lean.import_lean()
+import hushmq.agent.daemon, asyncio, importlib.metadata
 assert importlib.metadata.version("hushmq") and asyncio.run
 """
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.perturb import LONGEST, Mechanism, runs
-from broker.messages import Batch, decode
-from broker.noise import Emission, Flips
-from broker.packing import unpack
-from pufferfish.emission import response
+from hushmq.agent.perturb import LONGEST, Mechanism, runs
+from hushmq.broker.contract.messages import Batch, decode
+from hushmq.broker.contract.noise_message import Emission, Flips
+from hushmq.broker.contract.packing import unpack
+from hushmq.pufferfish.categorical.emission import response
 from tests.agent.activity import START, activity_noise, emission
 from tests.agent.peer import noise
 

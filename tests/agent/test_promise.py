@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.settings import Settings, Trust
-from agent.windows import tilt
-from broker.messages import Audiences, DeviceWindow, NoiseSetting
-from broker.noise import Certificate, Emission, Flips, Side
-from broker.problem import Reason, Rejected
-from broker.promise import operator_loss, windows_loss
-from broker.signature import PrivateKey
-from broker.theta import Entrywise, IntervalTheta
-from broker.topics import Address
-from pufferfish.chain import Chain
-from pufferfish.contraction import certificate_for, certified_loss
-from pufferfish.draw import shares
-from pufferfish.emission import response, tilt_of
+from hushmq.agent.accept_settings import Settings, Trust
+from hushmq.agent.device_windows import tilt
+from hushmq.broker.contract.messages import Audiences, DeviceWindow, NoiseSetting
+from hushmq.broker.contract.noise_message import Certificate, Emission, Flips, Side
+from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
+from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.broker.contract.theta_message import Entrywise, IntervalTheta
+from hushmq.broker.contract.topics import Address
+from hushmq.pufferfish.categorical.contraction import certificate_for, certified_loss
+from hushmq.pufferfish.categorical.emission import response, tilt_of
+from hushmq.pufferfish.noise.perturber import shares
+from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.agent import peer
 from tests.agent.activity import (
     CHAIN,
@@ -36,7 +36,7 @@ from tests.agent.activity import (
     theta_of_four,
 )
 from tests.agent.peer import CALIBRATOR, DEVICE, OPS, sign
-from tests.pufferfish import oracles_k
+from tests.pufferfish import oracles_categorical as oracles_k
 
 POLICY = Address("test", "policy")
 NOISE = Address("test", "noise", stream="motion")

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from agent.outbox import Made, Outbox
-from agent.publish import Publisher
-from broker.connection import Connection, Offline
-from broker.messages import Counted
-from broker.topics import Topics
+from hushmq.agent.publish import Publisher
+from hushmq.agent.storage.outbox import Made, Outbox
+from hushmq.broker.contract.messages import Counted
+from hushmq.broker.contract.topics import Topics
+from hushmq.broker.mqtt.connection import Connection, Offline
 
 
 class Wire:

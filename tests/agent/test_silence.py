@@ -20,17 +20,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.discretise import discretiser
-from agent.read import Reader, Unreadable
-from agent.serve import read_report
-from broker.connection import Connection
-from broker.log import logger
-from broker.messages import DeviceWindow, Labels
-from broker.process import BrokerProcess
+from hushmq.agent.discretise import discretiser
+from hushmq.agent.sources.parse_value import Reader, Unreadable
+from hushmq.agent.status_socket import read_report
+from hushmq.broker.contract.messages import DeviceWindow, Labels
+from hushmq.broker.mqtt.connection import Connection
+from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.broker.service.log import logger
 from tests.agent.clocks import Hands
 from tests.agent.peer import DEVICE, Peer, noise, policy, sign, stream_policy, wait_until, write_config
 from tests.agent.running import process, running
-from tests.agent.test_cli import get
+from tests.agent.test_agent_commands import get
 from tests.broker.plain import Plain
 
 NUMBER = 8675309.125
@@ -239,17 +239,17 @@ def test_what_comes_from_a_file_a_port_or_a_topic_appears_nowhere(
 
 
 STAGES = [
-    ("agent.tick", "Ticker.elapsed"),
-    ("agent.lines", "ReplayedFile.take"),
-    ("agent.read", "Reader.read"),
-    ("agent.discretise", "BinsDiscretiser.states"),
-    ("agent.perturb", "Mechanism.batches"),
-    ("agent.windows", "WindowCounter.add"),
-    ("agent.stream", "Stream.beat"),
-    ("agent.stream", "Stream.newly_refused"),
-    ("agent.outbox", "Outbox.commit"),
-    ("agent.publish", "Publisher.pump"),
-    ("broker.systemd", "Systemd.feed"),
+    ("hushmq.agent.sources.tick", "Ticker.elapsed"),
+    ("hushmq.agent.sources.line_source", "ReplayedFile.take"),
+    ("hushmq.agent.sources.parse_value", "Reader.read"),
+    ("hushmq.agent.discretise", "BinsDiscretiser.states"),
+    ("hushmq.agent.perturb", "Mechanism.batches"),
+    ("hushmq.agent.device_windows", "WindowCounter.add"),
+    ("hushmq.agent.stream", "Stream.beat"),
+    ("hushmq.agent.stream", "Stream.newly_refused"),
+    ("hushmq.agent.storage.outbox", "Outbox.commit"),
+    ("hushmq.agent.publish", "Publisher.pump"),
+    ("hushmq.broker.service.systemd", "Systemd.feed"),
 ]
 
 
@@ -289,8 +289,8 @@ def test_a_thread_of_a_source_that_fails_names_no_value(nats: BrokerProcess, tmp
     source = f'kind = "file"\nfile = "{values}"'
     config = write_config(tmp_path / "device", nats.port, source=source, sections='[log]\nlevel = "debug"')
     code = f"""
-from agent.lines import LineSource
-from agent.daemon import Agent
+from hushmq.agent.sources.line_source import LineSource
+from hushmq.agent.daemon import Agent
 class Dying:
     def __del__(self): raise RuntimeError("{TEXT}", {NUMBER})
 def offer(self, line):
@@ -322,7 +322,7 @@ def test_refusing_parts_raise_nothing_that_holds_the_value() -> None:
         assert traces(repr(caught.value).encode()) == []
         assert caught.value.__context__ is None or caught.value.__suppress_context__
     hands = Hands()
-    from agent.resample import Resampler
+    from hushmq.agent.sources.resample import Resampler
 
     resampler = Resampler(hands.clock(), 100, 100)
     resampler.offer(TEXT)

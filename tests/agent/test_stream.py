@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agent.outbox import Made
-from agent.resample import Resampler, Value
-from agent.source import OfferedSource
-from agent.stream import Stream
-from broker.messages import Batch, decode
+from hushmq.agent.sources.resample import Resampler, Value
+from hushmq.agent.sources.source import OfferedSource
+from hushmq.agent.storage.outbox import Made
+from hushmq.agent.stream import Stream
+from hushmq.broker.contract.messages import Batch, decode
 from tests.agent.clocks import Hands
 from tests.agent.peer import noise, stream_policy
 

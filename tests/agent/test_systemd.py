@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.systemd import Systemd
+from hushmq.broker.service.systemd import Systemd
 from tests.agent.peer import write_config
 
 
@@ -98,7 +98,7 @@ def test_with_its_network_thread_dead_the_watchdog_starves(
     manager: socket.socket, tmp_path: Path, end: str
 ) -> None:
     """However it died, or hangs: the rest of the agent goes on, and systemd restarts it."""
-    sabotage = f"import threading\nfrom broker import connection\ndef run(self): {end}\n"
+    sabotage = f"import threading\nfrom hushmq.broker.mqtt import connection\ndef run(self): {end}\n"
     sabotage += "connection.Connection._run = run\nconnection.HUNG = 0.3"
     with watched(manager, write_config(tmp_path), sabotage) as child:
         assert starved(manager)

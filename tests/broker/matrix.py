@@ -11,11 +11,11 @@ from contextlib import ExitStack
 
 import pytest
 
-import broker.mosquitto
-import broker.nats
-from broker.endpoint import Endpoint
-from broker.site import Identity, Rights, rights
-from broker.topics import Topics
+import hushmq.broker.provision.mosquitto
+import hushmq.broker.provision.nats
+from hushmq.broker.contract.topics import Topics
+from hushmq.broker.mqtt.endpoint import Endpoint
+from hushmq.broker.provision.access_rights import Identity, Rights, rights
 from tests.broker.plain import Plain
 
 T = Topics("test")
@@ -91,8 +91,8 @@ def allow_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_witness(cohort: str, identity: Identity) -> Rights:
         return Rights(("#",), ("#",)) if identity.name == "witness" else rights(cohort, identity)
 
-    monkeypatch.setattr(broker.nats, "rights", with_witness)
-    monkeypatch.setattr(broker.mosquitto, "rights", with_witness)
+    monkeypatch.setattr(hushmq.broker.provision.nats, "rights", with_witness)
+    monkeypatch.setattr(hushmq.broker.provision.mosquitto, "rights", with_witness)
 
 
 def check_writes(endpoint: Endpoints) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
-from broker.endpoint import Endpoint
+from hushmq.broker.mqtt.endpoint import Endpoint
 
 PATIENCE = 10.0
 """Seconds after which a test gives up on something that should have happened long ago."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from broker.endpoint import Endpoint
+from hushmq.broker.mqtt.endpoint import Endpoint
 from tests.broker.plain import PATIENCE
 
 CONNECT, CONNACK, PUBLISH, PUBACK, SUBSCRIBE, SUBACK, PINGREQ, DISCONNECT = 1, 2, 3, 4, 8, 9, 12, 14

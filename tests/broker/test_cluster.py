@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from broker import nats
-from broker.connection import Connection, Offline
-from broker.description import Description, Node
-from broker.endpoint import Endpoint
-from broker.generate import generate
-from broker.messages import Seen, decode, encode
-from broker.problem import Problem
-from broker.process import BrokerProcess, free_port
-from broker.site_folder import SiteFolder
-from broker.topics import Topics
-from hushmq.demo.plan import STREAM, Address, Plan, make_plan, write_agent, write_calibrator
-from hushmq.demo.stage import Stage
+from hushmq.broker.contract.messages import Seen, decode, encode
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.topics import Topics
+from hushmq.broker.mqtt.connection import Connection, Offline
+from hushmq.broker.mqtt.endpoint import Endpoint
+from hushmq.broker.provision import nats
+from hushmq.broker.provision.broker_process import BrokerProcess, free_port
+from hushmq.broker.provision.generate import generate
+from hushmq.broker.provision.site_description import Description, Node
+from hushmq.broker.provision.site_folder import SiteFolder
+from hushmq.demo.demo_plan import STREAM, Address, Plan, make_plan, write_agent, write_calibrator
+from hushmq.demo.demo_processes import Stage
 from tests.broker.scripted import wait_for
 
 ELECTION = 60.0

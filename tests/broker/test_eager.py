@@ -11,7 +11,7 @@ import pytest
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
-from broker.eager import EagerClient
+from hushmq.broker.eager import EagerClient
 
 SUCCESS = MQTTErrorCode.MQTT_ERR_SUCCESS
 

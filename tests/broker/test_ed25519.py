@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker import ed25519
-from broker.ed25519 import KNOWN, Verify, verifier
+from hushmq.broker import ed25519
+from hushmq.broker.ed25519 import KNOWN, Verify, verifier
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
 """The order of the base point: a signature's second half is below it (RFC 8032, 5.1.7)."""

@@ -1,7 +1,7 @@
 """The traps of bare paho that our connection exists to avoid: first shown with paho alone, then to be gone.
 
 Each pair of tests asks the same of both. When a test named `paho_…` fails, paho has changed, and the corresponding
-care in broker/link.py may no longer be needed.
+care in broker/mqtt/link.py may no longer be needed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from annotated_types import Le
 from paho.mqtt.client import Client, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
-from agent.config import PublishSection
-from broker.connection import Connection, Offline
-from broker.link import back_off
-from broker.mosquitto import MosquittoServer
-from broker.process import BrokerProcess
-from broker.topics import Topics
+from hushmq.agent.agent_config import PublishSection
+from hushmq.broker.contract.topics import Topics
+from hushmq.broker.mqtt.connection import Connection, Offline
+from hushmq.broker.mqtt.link import back_off
+from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.broker.provision.mosquitto import MosquittoServer
 from tests.broker.plain import PATIENCE, Plain
 from tests.broker.scripted import ScriptedBroker, wait_for
 
@@ -71,7 +71,7 @@ def start(connection: Connection) -> None:
 def test_paho_forgets_what_was_unacknowledged_when_it_ends(scripted: ScriptedBroker, paho: Client) -> None:
     """Nothing is on disk: the next process, with the same session, knows nothing of the message on its way.
 
-    Ours promises no more (broker/connection.py): keeping a batch until it is counted is the outbox's work, and
+    Ours promises no more (broker/mqtt/connection.py): keeping a batch until it is counted is the outbox's work, and
     tests/agent/test_faults.py kills the agent at every step of it.
     """
     scripted.acknowledge = False

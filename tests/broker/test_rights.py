@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.process import BrokerProcess
-from broker.site import Identity, Site, rights
+from hushmq.broker.provision.access_rights import Identity, Site, rights
+from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.broker import matrix
 from tests.broker.plain import Plain
 

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from broker.problem import Problem
-from calibrator import store
+from hushmq.broker.contract.problem import Problem
+from hushmq.calibrator.store import tables as store
 from tests.calibrator import postgres
 from tests.calibrator.site import sqlite
 

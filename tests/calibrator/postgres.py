@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from broker.problem import Problem
-from broker.process import die_with_parent, find_executable, free_port
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.provision.broker_process import die_with_parent, find_executable, free_port
 
 
 def executable(name: str) -> Path:

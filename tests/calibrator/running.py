@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from broker.connection import Connection
-from broker.messages import LedgerState, NoiseSetting, Release, Seen, decode
-from broker.problem import Rejected
-from broker.process import BrokerProcess
-from broker.signature import Signed
+from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Release, Seen, decode
+from hushmq.broker.contract.problem import Rejected
+from hushmq.broker.contract.signature import Signed
+from hushmq.broker.mqtt.connection import Connection
+from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.calibrator.site import CALIBRATOR, OPS, STREAM, TOPICS, sqlite, wait_until
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, insert
 
-from broker.log import logger
-from broker.messages import (
+from hushmq.broker.contract.messages import (
     Assumption,
     Audiences,
     Batch,
@@ -25,16 +24,17 @@ from broker.messages import (
     Window,
     encode,
 )
-from broker.packing import pack
-from broker.signature import PrivateKey
-from broker.theta import theta_of
-from broker.topics import Topics
-from calibrator import store
-from calibrator.cohort import Cohort
-from calibrator.config import DevicesSection
-from calibrator.kind import AnyNoise, written
-from calibrator.receive import Arrived
-from pufferfish.binary import Box
+from hushmq.broker.contract.packing import pack
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.broker.contract.theta_message import theta_of
+from hushmq.broker.contract.topics import Topics
+from hushmq.broker.service.log import logger
+from hushmq.calibrator.calibrator_config import DevicesSection
+from hushmq.calibrator.cohort import Cohort
+from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.models.chain_model import AnyNoise, written
+from hushmq.calibrator.store import tables as store
+from hushmq.pufferfish.binary.stream_loss import Box
 
 OPS, CALIBRATOR, STRANGER = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32), PrivateKey(b"s" * 32)
 TOPICS = Topics("test")

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broker.messages import DeviceWindow, Release, Status, Window, decode
-from broker.noise import Emission
-from broker.process import BrokerProcess
 from hushmq.__main__ import main
+from hushmq.broker.contract.messages import DeviceWindow, Release, Status, Window, decode
+from hushmq.broker.contract.noise_message import Emission
+from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent import peer, running
 from tests.agent.activity import CHAIN, SIMULATED, STATES, activity_policy
 from tests.calibrator.running import Client, process, write_config

@@ -11,19 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import TrustSection
-from agent.settings import Settings, Trust
-from agent.simulate import SimulatedChain
-from broker.messages import Batch, Counted, DeviceWindow, NoiseSetting, Release, Seen, Window, decode, encode
-from broker.noise import Flips, flips_of
-from broker.packing import unpack
-from broker.problem import Reason, Rejected
-from broker.process import BrokerProcess
-from broker.signature import PrivateKey
-from broker.theta import box_of, theta_of
-from broker.topics import parse
-from calibrator.receive import Arrived
-from pufferfish.binary import Box
+from hushmq.agent.accept_settings import Settings, Trust
+from hushmq.agent.agent_config import TrustSection
+from hushmq.agent.sources.simulated_source import SimulatedChain
+from hushmq.broker.contract.messages import (
+    Batch,
+    Counted,
+    DeviceWindow,
+    NoiseSetting,
+    Release,
+    Seen,
+    Window,
+    decode,
+    encode,
+)
+from hushmq.broker.contract.noise_message import Flips, flips_of
+from hushmq.broker.contract.packing import unpack
+from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.broker.contract.theta_message import box_of, theta_of
+from hushmq.broker.contract.topics import parse
+from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.pufferfish.binary.stream_loss import Box
 from tests.agent.peer import write_config as write_agent
 from tests.agent.running import process as agent_process
 from tests.calibrator.running import Client, process, write_config
@@ -65,7 +75,7 @@ def setting(version: int = 9, **changes: object) -> NoiseSetting:
 
 def true_setting(version: int = 2) -> bytes:
     """The calibrator's own setting for the policy, as a device has it."""
-    from pufferfish.binary import optimal_noise
+    from hushmq.pufferfish.binary.stream_loss import optimal_noise
 
     theta = policy().streams[STREAM].theta.start
     noise = optimal_noise(box_of(theta), 3.9, "prior")
@@ -202,7 +212,9 @@ def test_invented_releases_of_devices_spend_nothing_and_change_no_noise(tmp_path
         here.clock.tick = START + 12
         (before,) = here.cohort.accounts()
         setting = here.cohort.settings()[STREAM].payload
-        stored = decode(Release, (Path(__file__).parents[1] / "broker/stored/v1/Release.json").read_bytes())
+        stored = decode(
+            Release, (Path(__file__).parents[1] / "broker/contract/stored/v1/Release.json").read_bytes()
+        )
         for n in range(50):
             invented = stored.model_copy(
                 update={

@@ -9,11 +9,19 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from calibrator.account import Account
-from calibrator.charge import NANO, Debit, joint_tilt
-from calibrator.kind import amplified, fingerprint, read, signal, tilts, timeline, written
-from pufferfish.emission import response
-from pufferfish.intervals import Class, Intervals
+from hushmq.calibrator.ledger.audience_timelines import NANO, Debit, joint_tilt
+from hushmq.calibrator.ledger.public_account import Account
+from hushmq.calibrator.models.chain_model import (
+    amplified,
+    fingerprint,
+    read,
+    signal,
+    tilts,
+    timeline,
+    written,
+)
+from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
 
 K = 3
 SYMMETRIC = np.full((K, K), 0.1) + 0.7 * np.eye(K)

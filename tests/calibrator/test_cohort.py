@@ -7,13 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from calibrator import store
-from tests.calibrator.site import (
-    START,
-    desk,
-    from_device,
-    sqlite,
-)
+from hushmq.calibrator.store import tables as store
+from tests.calibrator.site import START, desk, from_device, sqlite
 
 
 def test_seen_tells_only_what_is_durable_and_again_after_a_restart(tmp_path: Path) -> None:

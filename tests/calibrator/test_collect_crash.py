@@ -11,14 +11,14 @@ from pathlib import Path
 
 from sqlalchemy import event, func, select
 
-from broker.messages import Release, decode
-from calibrator import store
-from calibrator.ingest import late_ticks
-from calibrator.receive import Arrived
+from hushmq.broker.contract.messages import Release, decode
+from hushmq.calibrator.ingest.count_batches import late_ticks
+from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.store import tables as store
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import START, STREAM, Clock, Desk, desk
-from tests.calibrator.test_collect import POLICY, TICKS, made
 from tests.calibrator.test_crash import Steps, in_child
+from tests.calibrator.windows.test_collect_device_windows import POLICY, TICKS, made
 
 IN_TIME, LATE, NEXT = "in time", "late", "next"
 """Two devices release a window in time, a third too late; then the two release the next window."""

@@ -19,13 +19,14 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
-from broker.messages import Audiences, Release, Window, decode
-from calibrator import mark as mark_module
-from calibrator import release, store
-from calibrator.account import Account
-from calibrator.learn import FIRST_LOOK
-from calibrator.mark import contradiction, digest, read_marks
-from pufferfish.binary import Box
+from hushmq.broker.contract.messages import Audiences, Release, Window, decode
+from hushmq.calibrator.learning.learn_window import FIRST_LOOK
+from hushmq.calibrator.ledger import high_water_mark as mark_module
+from hushmq.calibrator.ledger.high_water_mark import contradiction, digest, read_marks
+from hushmq.calibrator.ledger.public_account import Account
+from hushmq.calibrator.store import tables as store
+from hushmq.calibrator.windows import close_window as release
+from hushmq.pufferfish.binary.stream_loss import Box
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import START, STREAM, TOPICS, WIDE, Clock, desk, policy, stream_policy
 

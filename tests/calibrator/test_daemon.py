@@ -6,11 +6,13 @@ import signal
 import time
 from pathlib import Path
 
-from broker.messages import Window
-from broker.process import BrokerProcess
-from broker.topics import ROOT, shard
+from hushmq.broker.contract.messages import Window
+from hushmq.broker.contract.topics import ROOT, shard
+from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.calibrator.conftest import Databases
 from tests.calibrator.running import Client, process, write_config
+from tests.calibrator.settings.test_device_rounds import DEVICES, regions
+from tests.calibrator.settings.test_device_settings import POLICY, believe
 from tests.calibrator.site import (
     STRANGER,
     STREAM,
@@ -23,8 +25,6 @@ from tests.calibrator.site import (
     states,
     wait_until,
 )
-from tests.calibrator.test_own import POLICY, believe
-from tests.calibrator.test_rounds import DEVICES, regions
 
 EVERYTHING = f"{ROOT}/test/#"
 QUICK = {"period_ms": 10, "windows": {"short": Window(ticks=100)}}
@@ -70,7 +70,7 @@ def test_batches_are_counted_in_the_middle_of_a_round(broker: BrokerProcess, tmp
         here.adopt(wanted)
         believe(here, regions())
     half_way = """
-import calibrator.rounds as r
+import hushmq.calibrator.settings.device_rounds as r
 step, made = r.Round._step, []
 def until_two_are_made(self, db, maker):
     one = step(self, db, maker) if len(made) < 2 else None
@@ -104,7 +104,7 @@ def test_kill_9_between_charge_and_publication(broker: BrokerProcess, tmp_path: 
     The first process cannot publish releases at all; it is killed when the debit is durable.
     """
     config = write_config(tmp_path, broker)
-    deaf = "import calibrator.cohort as c; c.Cohort.unsent = lambda self: []"
+    deaf = "import hushmq.calibrator.cohort as c; c.Cohort.unsent = lambda self: []"
     with Client(broker, "ops", EVERYTHING) as ops:
         with process(config, code=deaf) as child:
             ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from calibrator.kind import contains, keeps, known_loss
-from pufferfish.binary import Adversary, Box, loss
+from hushmq.calibrator.models.chain_model import contains, keeps, known_loss
+from hushmq.pufferfish.binary.stream_loss import Adversary, Box, loss
 from tests.calibrator.test_more_states import around
 
 BOXES = [Box(0.01, 0.02, 0.02, 0.05), Box(0.2, 0.3, 0.1, 0.3), Box(0.4, 0.6, 0.45, 0.7)]

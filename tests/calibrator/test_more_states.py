@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.settings import Trust, check_noise
-from broker.messages import (
+from hushmq.__main__ import main
+from hushmq.agent.accept_settings import Trust, check_noise
+from hushmq.broker.contract.messages import (
     Assumption,
     Audiences,
     Batch,
@@ -26,26 +27,27 @@ from broker.messages import (
     decode,
     encode,
 )
-from broker.noise import Emission
-from broker.packing import bits_for, pack
-from broker.problem import Problem, Reason
-from broker.promise import operator_loss
-from broker.theta import Entrywise, IntervalTheta, theta_of
-from calibrator import books, kind, store
-from calibrator.charge import Holder, spending
-from calibrator.issued import holders
-from calibrator.kind import UNPROVED, known_loss, of_wire, signal, tilts
-from calibrator.learn_k import MORE
-from calibrator.push import best_noise, current, make_setting, mixable, proved
-from calibrator.receive import Arrived
-from calibrator.statistics_k import MOST_STATES
-from evaluation.estimation_k import FOUR
-from evaluation.sanitized_k import sanitized
-from hushmq.__main__ import main
-from pufferfish.contraction import Certificate as Proof
-from pufferfish.contraction import certificate_for, certified_loss
-from pufferfish.emission import response
-from pufferfish.intervals import Class, Intervals
+from hushmq.broker.contract.noise_message import Emission
+from hushmq.broker.contract.operator_loss import operator_loss
+from hushmq.broker.contract.packing import bits_for, pack
+from hushmq.broker.contract.problem import Problem, Reason
+from hushmq.broker.contract.theta_message import Entrywise, IntervalTheta, theta_of
+from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.ledger import verify_ledger as books
+from hushmq.calibrator.ledger.audience_timelines import Holder, spending
+from hushmq.calibrator.ledger.issued_noise import holders
+from hushmq.calibrator.models import chain_model as kind
+from hushmq.calibrator.models.categorical.categorical_statistics import MOST_STATES
+from hushmq.calibrator.models.categorical_model import MORE
+from hushmq.calibrator.models.chain_model import UNPROVED, known_loss, of_wire, signal, tilts
+from hushmq.calibrator.settings.calibrate import best_noise, current, make_setting, mixable, proved
+from hushmq.calibrator.store import tables as store
+from hushmq.evaluation.estimation.categorical_coverage import FOUR
+from hushmq.evaluation.estimation.sanitized_categorical import sanitized
+from hushmq.pufferfish.categorical.contraction import Certificate as Proof
+from hushmq.pufferfish.categorical.contraction import certificate_for, certified_loss
+from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import CALIBRATOR, START, TOPICS, Desk, desk, signed, sqlite
 

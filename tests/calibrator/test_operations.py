@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.process import BrokerProcess, free_port
-from calibrator import reference
+from hushmq.broker.provision.broker_process import BrokerProcess, free_port
+from hushmq.calibrator import calibrator_reference as reference
 from tests.calibrator.running import Client, process, write_config
 from tests.calibrator.site import STREAM, TOPICS, policy, signed, wait_until
 from tests.calibrator.test_daemon import EVERYTHING, QUICK, send, tick

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-import agent.report
-import calibrator.report
-from broker.messages import LedgerState, decode
+import hushmq.agent.device_report
+import hushmq.calibrator.health_report
+from hushmq.broker.contract.messages import LedgerState, decode
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-STORED = Path(__file__).parents[1] / "broker" / "stored" / "v1"
+STORED = Path(__file__).parents[1] / "broker" / "contract" / "stored" / "v1"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "dashboards" / "hushmq.json").read_text())
 RULES: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())
 ADDED = {"instance", "job"}
@@ -28,17 +28,19 @@ ADDED = {"instance", "job"}
 
 def exported() -> dict[str, set[str]]:
     """Every metric that agent and calibrator export, with its labels, from reports in which nothing is empty."""
-    stream = agent.report.StreamReport(
-        **dict.fromkeys((f.name for f in fields(agent.report.StreamReport)), 1)
+    stream = hushmq.agent.device_report.StreamReport(
+        **dict.fromkeys((f.name for f in fields(hushmq.agent.device_report.StreamReport)), 1)
     )  # type: ignore[arg-type]
-    device = dict.fromkeys((f.name for f in fields(agent.report.Report)), 1)
+    device = dict.fromkeys((f.name for f in fields(hushmq.agent.device_report.Report)), 1)
     ledger = decode(LedgerState, (STORED / "LedgerState.json").read_bytes())
     site: dict[str, Any] = {}
-    for each in fields(calibrator.report.Report):
+    for each in fields(hushmq.calibrator.health_report.Report):
         site[each.name] = {"motion": 1} if "Mapping" in str(each.type) else 1
     site |= {"ledgers": {"motion": ledger}, "stopped": {"motion": "why"}}
-    text = agent.report.metrics(agent.report.Report(**device | {"streams": {"motion": stream}}))  # type: ignore[arg-type]
-    text += calibrator.report.metrics(calibrator.report.Report(**site))
+    text = hushmq.agent.device_report.metrics(
+        hushmq.agent.device_report.Report(**device | {"streams": {"motion": stream}})
+    )  # type: ignore[arg-type]
+    text += hushmq.calibrator.health_report.metrics(hushmq.calibrator.health_report.Report(**site))
     found: dict[str, set[str]] = defaultdict(set)
     for name, labels in re.findall(r"^(hushmq_\w+)(?:\{(.*)\})? ", text, re.MULTILINE):
         found[name] |= set(re.findall(r"(\w+)=", labels))

@@ -11,11 +11,11 @@ import jinja2
 import pytest
 import yaml
 
-from broker.messages import Release, decode
-from broker.topics import Topics, parse
+from hushmq.broker.contract.messages import Release, decode
+from hushmq.broker.contract.topics import Topics, parse
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-STORED = (Path(__file__).parents[1] / "broker" / "stored" / "v1" / "Release.json").read_bytes()
+STORED = (Path(__file__).parents[1] / "broker" / "contract" / "stored" / "v1" / "Release.json").read_bytes()
 RELEASE = decode(Release, STORED)
 VALUE: dict[str, Any] = json.loads(STORED)
 SENSORS: list[dict[str, str]] = yaml.safe_load((DEPLOY / "home-assistant" / "hushmq.yaml").read_text())[

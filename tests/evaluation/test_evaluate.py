@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from evaluation import section
-from evaluation.report import Finding, Item, Picture, Table, shown
-from evaluation.section import SECTIONS, Job
+from hushmq.evaluation import section_list as section
+from hushmq.evaluation.section_list import SECTIONS, Job
+from hushmq.evaluation.section_report import Finding, Item, Picture, Table, shown
 from hushmq.explain.figure import Curve, Figure, Panel
 from tests.hushmq.command import Hushmq, spawn
 

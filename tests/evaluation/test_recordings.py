@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation import recordings
-from evaluation.section import Job, Missing
+from hushmq.evaluation import recordings
+from hushmq.evaluation.section_list import Job, Missing
 from tests.evaluation.conftest import DATA
 from tests.pufferfish import real_chains
 

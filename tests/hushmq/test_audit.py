@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-from broker.noise import Emission, Flips, flips_of
-from broker.process import BrokerProcess
-from hushmq.audit.bits import Bits
+from hushmq.audit.audit_bits import Bits
 from hushmq.audit.claim import Claim, typed
 from hushmq.audit.measure import Audit, Perturb, audit
-from pufferfish.binary import Adversary, Box, Noise, loss, optimal_noise
-from pufferfish.cgssy import corollary_2_exact
-from pufferfish.draw import CategoryPerturber, Perturber
-from pufferfish.emission import response
+from hushmq.broker.contract.noise_message import Emission, Flips, flips_of
+from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise, loss, optimal_noise
+from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber
+from hushmq.pufferfish.papers.cgssy import corollary_2_exact
 from tests.agent.activity import SIMULATED, activity_noise, activity_policy
 from tests.agent.peer import CALIBRATOR, Peer, noise, policy, sign, wait_until, write_config
 from tests.agent.running import running

@@ -14,7 +14,7 @@ from hushmq.explain.axis import Axis
 from hushmq.explain.figure import Curve, Figure, Mark, Panel
 from hushmq.explain.picture import save
 from hushmq.explain.terminal import draw
-from pufferfish.binary import Box, limits, loss
+from hushmq.pufferfish.binary.stream_loss import Box, limits, loss
 from tests.hushmq.command import Hushmq
 from tests.hushmq.enumeration import TIMELINES, losses, tilts_of
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferfish.chain import Chain
-from pufferfish.network import Network
+from hushmq.pufferfish.papers.bayesian_network import Network
+from hushmq.pufferfish.quilt.markov_chain import Chain
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pufferfish.chain import Chain
+from hushmq.pufferfish.quilt.markov_chain import Chain
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 

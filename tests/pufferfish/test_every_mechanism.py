@@ -10,10 +10,10 @@ import itertools
 
 import pytest
 
-from pufferfish.binary import Box
-from pufferfish.chain import Chain
-from pufferfish.timeline import Entry, Timeline
-from tests.pufferfish.oracles_k import worst_mechanism
+from hushmq.pufferfish.binary.binary_timeline import Entry, Timeline
+from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.pufferfish.quilt.markov_chain import Chain
+from tests.pufferfish.oracles_categorical import worst_mechanism
 
 CHAINS = [(0.2, 0.3), (0.05, 0.4), (0.5, 0.5), (0.7, 0.6)]
 TIMELINES = [(0.3, 0.3, 0.3, 0.3, 0.3), (0.4, 0.0, 0.0, 0.7, 0.2), (0.0, 0.9, 0.1, 0.0, 0.5)]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from pufferfish.amplification import amplified
-from pufferfish.binary import Box, Noise, optimal_noise
-from pufferfish.timeline import Entry, price
+from hushmq.pufferfish.binary.amplification import amplified
+from hushmq.pufferfish.binary.binary_timeline import Entry, price
+from hushmq.pufferfish.binary.stream_loss import Box, Noise, optimal_noise
 from tests.pufferfish.oracles import (
     attack,
     both,

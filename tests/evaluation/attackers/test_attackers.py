@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from evaluation.attackers import exact, forward_backward, single_bit, viterbi
-from evaluation.attackers.exact import Known
-from evaluation.attackers.hidden import Floats, Hidden, States
-from pufferfish.binary import Noise
+from hushmq.evaluation.attackers import exact, forward_backward, single_bit, viterbi
+from hushmq.evaluation.attackers.exact import Known
+from hushmq.evaluation.attackers.hidden import Floats, Hidden, States
+from hushmq.pufferfish.binary.stream_loss import Noise
 from tests.pufferfish.oracles import local, path_probabilities, states
 
 N = 7

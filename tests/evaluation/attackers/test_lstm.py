@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.attackers import forward_backward, lstm, single_bit
-from evaluation.attackers.hidden import Hidden
-from evaluation.attackers.lstm import Training
-from pufferfish.binary import Noise
+from hushmq.evaluation.attackers import forward_backward, lstm, single_bit
+from hushmq.evaluation.attackers.hidden import Hidden
+from hushmq.evaluation.attackers.lstm import Training
+from hushmq.pufferfish.binary.stream_loss import Noise
 
 SMALL = Training(window=7, width=8, steps=300, batch=64, folds=2)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from evaluation.benchmarks import peers as bench
-from evaluation.benchmarks.peers import Absent, Peer, plain
-from evaluation.sections import peers
+from hushmq.evaluation.benchmarks import peer_speed as bench
+from hushmq.evaluation.benchmarks.peer_speed import Absent, Peer, plain
+from hushmq.evaluation.sections import peers
 from tests.evaluation.conftest import Result
 from tests.pufferfish.sampling import plausible
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.attackers import lstm
-from evaluation.section import Job
-from evaluation.sections import informed_attack
-from pufferfish.binary import Box, Noise, loss
-from pufferfish.cgssy import corollary_1
+from hushmq.evaluation.attackers import lstm
+from hushmq.evaluation.section_list import Job
+from hushmq.evaluation.sections import informed_attack
+from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss
+from hushmq.pufferfish.papers.cgssy import corollary_1
 from tests.evaluation.conftest import DATA, Result
 from tests.hushmq.command import Hushmq
 from tests.pufferfish.oracles import attack, local
@@ -135,7 +135,7 @@ def test_reconstruct_without_recordings_or_torch(
 @needs_data
 def test_the_recordings_are_the_papers() -> None:
     """Length, q and r of N10 and N5 as CGSSY print them."""
-    from evaluation.sections import reconstruction
+    from hushmq.evaluation.papers import cgssy_reconstruction as reconstruction
 
     job = Job("reconstruct", False, 1, DATA, lambda share, doing: None)
     counted = {record.name: record for record in reconstruction._recorded(job)}

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from evaluation.methods import simulated_error
-from evaluation.sections import synthetic, wsc
-from pufferfish.binary import Box, loss
-from pufferfish.mqm import exact
+from hushmq.evaluation.papers import swc_synthetic as synthetic
+from hushmq.evaluation.papers import wsc_five_states as wsc
+from hushmq.evaluation.sections.compared_methods import simulated_error
+from hushmq.pufferfish.binary.stream_loss import Box, loss
+from hushmq.pufferfish.quilt.markov_quilt import exact
 from tests.evaluation.conftest import Result
 from tests.pufferfish.real_chains import needs_data
 

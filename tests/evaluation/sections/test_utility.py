@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from evaluation.recordings import Recording
-from evaluation.sections import utility_k
-from evaluation.sections.utility import (
+from hushmq.evaluation.recordings import Recording
+from hushmq.evaluation.sections import utility_categorical as utility_k
+from hushmq.evaluation.sections.utility import (
     cut,
     from_device,
     from_stream,
@@ -19,8 +19,8 @@ from evaluation.sections.utility import (
     per_cohort,
     per_device,
 )
-from pufferfish.amplification import release_tilt
-from pufferfish.binary import Box, limits, optimal_noise
+from hushmq.pufferfish.binary.amplification import release_tilt
+from hushmq.pufferfish.binary.stream_loss import Box, limits, optimal_noise
 from tests.evaluation.conftest import Result
 from tests.pufferfish.real_chains import needs_data
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from broker import noise
-from broker.messages import (
-    Account,
-    LedgerState,
-    NoiseSetting,
-    Release,
-    Status,
-    StreamStatus,
-)
-from broker.theta import BinaryTheta, Interval
+from hushmq.broker.contract import noise_message as noise
+from hushmq.broker.contract.messages import Account, LedgerState, NoiseSetting, Release, Status, StreamStatus
+from hushmq.broker.contract.theta_message import BinaryTheta, Interval
 from hushmq.demo.audience import Flips, Reader, Record
-from hushmq.demo.books import Books, DeviceBook
-from hushmq.demo.plan import STREAM, WINDOW, Plan, make_plan
+from hushmq.demo.demo_plan import STREAM, WINDOW, Plan, make_plan
+from hushmq.demo.disk_accounts import Books, DeviceBook
 
 RHO = {1: 0.3, 2: 0.2}
 

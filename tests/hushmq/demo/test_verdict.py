@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from hushmq.demo.audience import Flips, Reader, Record
-from hushmq.demo.books import Books, DeviceBook
-from hushmq.demo.plan import Plan
+from hushmq.demo.demo_plan import Plan
+from hushmq.demo.disk_accounts import Books, DeviceBook
 from hushmq.demo.verdict import Check, judge, turned
 from tests.hushmq.demo import played
 

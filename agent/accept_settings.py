@@ -1,0 +1,258 @@
+"""Pushed policy and noise settings: verified here, on the device, before anything follows them.
+
+A policy is applied iff it is signed by an ops key, is for this cohort, its version is above the applied one, every
+audience's ε is within the device's cap, and no stream in use changes its period (ticks of another period would be
+other instants) or the number of its states (an account is about one kind of chain).
+
+A noise setting is applied iff it is signed by a calibrator key, is for this stream and device, made for the applied
+policy, newer than the applied one, for as many states as that has, its Θ contains the policy's floor, every
+probability of its noise is at least the device's floor, and the loss recomputed here for its Θ, of the stream and the
+windows that the device releases together, is within the policy's ε for operators
+(broker/contract/operator_loss.py). Otherwise nothing changes, and the reason is kept for `status`.
+
+The last good ones lie on disk as they were received and are verified again, in full, when they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from hushmq.agent.agent_config import TrustSection
+from hushmq.agent.device_windows import tilt
+from hushmq.agent.storage.outbox_mark import replace_durably
+from hushmq.broker.contract.messages import NoiseSetting, Policy, Refusal, StreamPolicy, decode
+from hushmq.broker.contract.noise_message import Emission, Flips
+from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
+from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.broker.contract.signature import PublicKey, Signed, verify
+from hushmq.broker.contract.theta_message import BinaryTheta, IntervalTheta
+from hushmq.broker.contract.topics import Address
+from hushmq.pufferfish.noise.perturber import shares
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The device's own caps, and the keys it believes."""
+
+    ops: tuple[PublicKey, ...]
+    calibrator: tuple[PublicKey, ...]
+    epsilon_max: float
+    rho_min: float
+
+    @classmethod
+    def of(cls, section: TrustSection) -> Trust:
+        return cls(
+            ops=tuple(map(PublicKey.parse, section.ops_keys)),
+            calibrator=tuple(map(PublicKey.parse, section.calibrator_keys)),
+            epsilon_max=section.epsilon_max,
+            rho_min=section.rho_min,
+        )
+
+
+def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[str, int]) -> None:
+    """Rejected unless this device may follow the policy; `periods` are those of the streams already in use."""
+    if policy.cohort != cohort:
+        raise Rejected(Reason.WRONG_ADDRESS, "the policy is for another cohort")
+    for name, stream in policy.streams.items():
+        for audience, epsilon in (("operator", stream.epsilon.operator), ("public", stream.epsilon.public)):
+            if epsilon > trust.epsilon_max:
+                raise Rejected(
+                    Reason.EPSILON_ABOVE_CAP,
+                    f"{name}: ε for {audience} is {epsilon:g}, this device allows {trust.epsilon_max:g}",
+                )
+        _check_windows(name, stream, stream.theta.start)
+        if periods.get(name, stream.period_ms) != stream.period_ms:
+            raise Rejected(
+                Reason.PERIOD_CHANGED,
+                f"{name}: ticks of {periods[name]} ms are in use and never change: give the stream a new name",
+            )
+
+
+def _check_windows(name: str, policy: StreamPolicy, theta: BinaryTheta | IntervalTheta) -> None:
+    """Rejected unless the windows that the device releases are within ε for whoever reads them.
+
+    They cost every tick the same, so the endless constant tilt prices them (docs/theory.md, Theorem 2). Operators read
+    the stream as well: its noise is added when a noise setting is checked.
+    """
+    found = windows_loss(theta, tilt(policy), policy.adversary)
+    for audience, epsilon in (("public", policy.epsilon.public), ("operator", policy.epsilon.operator)):
+        if not found <= epsilon:
+            raise Rejected(
+                Reason.LOSS_ABOVE_EPSILON,
+                f"{name}: the device's windows lose {found:.6g} to the {audience}, the policy allows {epsilon:g}",
+            )
+
+
+def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> None:
+    """Rejected unless the setting keeps the policy's promise for its Θ, within the device's floor."""
+    if setting.theta.k != len(policy.states):
+        raise Rejected(
+            Reason.POLICY_MISMATCH,
+            f"the setting is for {setting.theta.k} states, the policy names {len(policy.states)}",
+        )
+    if not setting.theta.contains(policy.theta.floor):
+        raise Rejected(Reason.THETA_NARROWER_THAN_FLOOR, "Θ does not contain the policy's floor")
+    if _least(setting.noise) < trust.rho_min:
+        raise Rejected(Reason.NOISE_BELOW_FLOOR, f"a flip probability is below {trust.rho_min:g}")
+    _check_windows(setting.stream, policy, setting.theta)
+    found = operator_loss(setting.theta, setting.noise, tilt(policy), policy.adversary)
+    if not found <= policy.epsilon.operator:
+        raise Rejected(
+            Reason.LOSS_ABOVE_EPSILON,
+            f"the loss is {found:.6g}, the policy allows {policy.epsilon.operator:g}",
+        )
+
+
+def _least(noise: Flips | Emission) -> float:
+    """The smallest probability of being sent as some other state; Rejected where it cannot be drawn at all."""
+    if isinstance(noise, Flips):
+        return min(noise.rho0, noise.rho1)
+    try:
+        shares(noise.emission)
+    except ValueError as error:
+        raise Rejected(Reason.MALFORMED, str(error)) from None
+    return min(map(min, noise.emission))
+
+
+class Settings:
+    """The policy and the noise settings in force. Used from one thread."""
+
+    def __init__(
+        self, folder: Path, trust: Trust, *, cohort: str, device: str, streams: Iterable[str]
+    ) -> None:
+        self._folder = folder / "settings"
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._trust = trust
+        self._cohort, self._device = cohort, device
+        self._streams = frozenset(streams)
+        self.policy: Policy | None = None
+        self.policy_refusal: Refusal | None = None
+        self.noise: dict[str, NoiseSetting] = {}
+        self.noise_refusals: dict[str, Refusal] = {}
+        self.save_error: str | None = None
+        """Why the setting applied last could not be kept on disk."""
+        self._early: dict[Address, bytes] = {}
+
+    def load(self, periods: Mapping[str, int]) -> list[Rejected]:
+        """Take up what lies on disk; what is refused now (keys or caps may have changed) is returned."""
+        refused = []
+        takes: list[tuple[Path, Callable[[bytes], bool]]]
+        takes = [(self._policy_path, lambda payload: self._take_policy(payload, periods))]
+        takes += [
+            (self._noise_path(stream), partial(self._take_noise, stream)) for stream in sorted(self._streams)
+        ]
+        for path, take in takes:
+            if path.exists():
+                try:
+                    take(path.read_bytes())
+                except Rejected as rejected:
+                    refused.append(rejected)
+        return refused
+
+    def offer(self, address: Address, payload: bytes, periods: Mapping[str, int]) -> bool:
+        """Apply a pushed setting and keep it; True if something changed, Rejected if it is refused."""
+        if address.kind == "policy":
+            return self._offer_policy(payload, periods)
+        if address.stream not in self._streams or address.device not in {None, self._device}:
+            return False
+        return self._offer_noise(address, payload)
+
+    def _offer_policy(self, payload: bytes, periods: Mapping[str, int]) -> bool:
+        try:
+            changed = self._take_policy(payload, periods)
+        except Rejected as rejected:
+            self.policy_refusal = Refusal(version=_claimed(Signed[Policy], payload), reason=rejected.reason)
+            raise
+        self.policy_refusal = None
+        if changed:
+            self._keep(self._policy_path, payload)
+            # Settings made for this policy may have come before it.
+            early, self._early = self._early, {}
+            for address, kept in early.items():
+                with suppress(Rejected):
+                    self._offer_noise(address, kept)
+        return changed
+
+    def _offer_noise(self, address: Address, payload: bytes) -> bool:
+        stream = address.stream or ""
+        try:
+            changed = self._take_noise(stream, payload, address)
+        except Rejected as rejected:
+            if rejected.reason == Reason.POLICY_MISMATCH:
+                self._early[address] = payload
+            version = _claimed(Signed[NoiseSetting], payload)
+            self.noise_refusals[stream] = Refusal(version=version, reason=rejected.reason)
+            raise
+        if changed:
+            self.noise_refusals.pop(stream, None)
+            self._keep(self._noise_path(stream), payload)
+        return changed
+
+    def _keep(self, path: Path, payload: bytes) -> None:
+        """A setting that cannot be saved is followed all the same: it may ask for more noise."""
+        try:
+            replace_durably(path, payload)
+            self.save_error = None
+        except OSError as error:
+            self.save_error = error.strerror
+
+    def _take_policy(self, payload: bytes, periods: Mapping[str, int]) -> bool:
+        policy = verify(Policy, payload, self._trust.ops)
+        if policy == self.policy:
+            return False
+        if self.policy is not None and policy.version <= self.policy.version:
+            raise Rejected(Reason.STALE_VERSION, f"version {self.policy.version} is in force")
+        check_policy(policy, self._trust, cohort=self._cohort, periods=periods)
+        for name, stream in policy.streams.items():
+            old = self.policy.streams.get(name) if self.policy is not None else None
+            if old is not None and len(old.states) != len(stream.states):
+                raise Rejected(
+                    Reason.STATES_CHANGED,
+                    f"{name}: {len(old.states)} states are in use, and how many never changes: give it a new name",
+                )
+        self.policy = policy
+        self.noise = {}
+        return True
+
+    def _take_noise(self, stream: str, payload: bytes, address: Address | None = None) -> bool:
+        setting = verify(NoiseSetting, payload, self._trust.calibrator)
+        if (
+            setting.cohort != self._cohort
+            or setting.stream != stream
+            or setting.device not in {None, self._device}
+            or (address is not None and setting.device != address.device)
+        ):
+            raise Rejected(Reason.WRONG_ADDRESS, "the setting is for another stream or device")
+        applied = self.noise.get(stream)
+        if setting == applied:
+            return False
+        if applied is not None and setting.version <= applied.version:
+            if setting.device != applied.device:
+                return False  # the cohort's and the device's own setting: the newer one counts
+            raise Rejected(Reason.STALE_VERSION, f"version {applied.version} is in force")
+        if self.policy is None or setting.policy != self.policy.version or stream not in self.policy.streams:
+            raise Rejected(
+                Reason.POLICY_MISMATCH, "the setting was made for another policy than the one in force"
+            )
+        check_noise(setting, self.policy.streams[stream], self._trust)
+        self.noise[stream] = setting
+        return True
+
+    @property
+    def _policy_path(self) -> Path:
+        return self._folder / "policy.json"
+
+    def _noise_path(self, stream: str) -> Path:
+        return self._folder / f"noise-{stream}.json"
+
+
+def _claimed(model: type[Signed[Policy]] | type[Signed[NoiseSetting]], payload: bytes) -> int | None:
+    """The version a refused message claims to have, where it can be read at all."""
+    try:
+        return decode(model, payload).message.version
+    except Rejected:
+        return None

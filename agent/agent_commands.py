@@ -1,0 +1,157 @@
+"""`hushmq agent`: run the daemon, check its file, ask how it is."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from hushmq.broker.contract.problem import Problem
+
+SUMMARY = "the daemon on a device"
+
+
+class Stderr(io.TextIOBase):
+    """Standard error that never fails: a log on a full disk, or a closed terminal, must not stop the device."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        return sys.stderr.isatty()
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, help_ in (
+        ("run", "run the daemon until SIGTERM; SIGHUP reads the file again"),
+        ("check-config", "say whether the file is good, and change nothing"),
+        ("status", "ask the running daemon how it is; exit code 1 when none runs"),
+    ):
+        action = actions.add_parser(name, help=help_)
+        action.add_argument(
+            "--config", type=Path, required=True, metavar="FILE", help="the device's TOML file"
+        )
+        if name == "status":
+            action.add_argument("--json", action="store_true", help="as one JSON object, also on a terminal")
+    parser.epilog = (
+        "examples:\n  hushmq agent check-config --config agent.toml\n  hushmq agent run --config agent.toml\n"
+        "  HUSHMQ_AGENT__LOG__LEVEL=debug hushmq agent run --config agent.toml\n"
+        "  hushmq agent status --config agent.toml\n"
+        "  hushmq agent status --config agent.toml --json | jq .streams"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the chosen action."""
+    actions = {"run": _run, "check-config": _check_config, "status": _status}
+    return actions[args.action](args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from hushmq.agent.lean import import_lean  # noqa: PLC0415  # the parser alone needs none of it
+
+    import_lean()
+    from hushmq.agent.agent_config import Config, load  # noqa: PLC0415  # as above
+    from hushmq.agent.daemon import Agent  # noqa: PLC0415  # as above
+    from hushmq.broker.service.log import logger  # noqa: PLC0415  # as above
+
+    # What is in memory when the process crashes is raw: it must not become a file.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    stopped = threading.Event()
+    agent: Agent | None = None
+
+    def stop(*_: object) -> None:
+        stopped.set()
+        if agent is not None:
+            agent.stop()
+
+    def reload(*_: object) -> None:
+        if agent is not None:
+            agent.reload()
+
+    config: Config | None = load(args.config)
+    last_good: Config | None = None
+    for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
+        signal.signal(number, handler)
+    while config is not None and not stopped.is_set():
+        log = logger(config.log.level, config.log.form, cast("TextIO", Stderr()))
+        threading.excepthook = partial(_thread_ended, log)
+        sys.unraisablehook = partial(_thread_ended, log)
+        try:
+            agent = Agent(config, log=log, reload=lambda: load(args.config))
+        except Problem as problem:
+            if last_good is None:
+                raise
+            log.warning("configuration refused", problem=str(problem))
+            config, last_good = last_good, None
+            continue
+        if stopped.is_set():
+            agent.stop()
+        try:
+            last_good, config = config, agent.run()
+        except Problem:
+            raise
+        except Exception as error:  # noqa: BLE001  # its text may hold a value: it must not reach the traceback
+            _last_words(log, error)
+            return 1
+    return 0
+
+
+def _thread_ended(log: Any, thrown: Any) -> None:
+    _last_words(log, thrown.exc_value)
+
+
+def _last_words(log: Any, error: BaseException | None) -> None:
+    """Where something failed that should not have, without the exception's text."""
+    frames = traceback.extract_tb(error.__traceback__) if error else []
+    log.error(
+        "agent failed",
+        error=type(error).__name__,
+        at=[f"{frame.filename}:{frame.lineno}" for frame in frames],
+    )
+
+
+def _check_config(args: argparse.Namespace) -> int:
+    from hushmq.agent.agent_config import load  # noqa: PLC0415  # as above
+
+    config = load(args.config)
+    print(
+        f"{args.config}: good: device {config.device} of cohort {config.cohort}, {', '.join(config.streams)}"
+    )
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    import json  # noqa: PLC0415  # as above
+
+    from hushmq.agent.agent_config import load  # noqa: PLC0415  # as above
+    from hushmq.agent.device_report import Report, table  # noqa: PLC0415  # as above
+    from hushmq.agent.status_socket import read_report  # noqa: PLC0415  # as above
+
+    folder = load(args.config).folder
+    report = read_report(folder)
+    if report is None:
+        print(f"hushmq: no agent answers in {folder}", file=sys.stderr)
+        return 1
+    if args.json or not sys.stdout.isatty():
+        print(json.dumps(report))
+    else:
+        print(table(Report.from_dict(report), colour="NO_COLOR" not in os.environ))
+    return 0

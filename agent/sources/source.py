@@ -1,0 +1,132 @@
+"""Where values come from. A source gives one value per elapsed tick, or None for a gap."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from hushmq.agent.agent_config import AnySource, File, Mqtt, Offered, Serial, Simulate, SimulateStates, Stdin
+from hushmq.agent.sources.line_source import FollowedFile, ReplayedFile, SerialPort, StandardInput
+from hushmq.agent.sources.mqtt_source import SubscribedTopic
+from hushmq.agent.sources.resample import Resampler, Value
+from hushmq.agent.sources.simulated_source import SimulatedChain
+from hushmq.agent.sources.tick import Clock
+from hushmq.broker.contract.problem import Problem
+
+FURTHEST = 10**8
+"""How far back a simulated chain may start: its way to the present is walked tick by tick."""
+
+
+class Source(Protocol):
+    """A running source of one stream."""
+
+    unreadable: int
+    """Values so far that could not be read at all."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no values come at present, without any of them; None while all is well."""
+
+    def take(self, first: int, last: int) -> list[Value | None]:
+        """The values of the ticks first … last, each asked for once, in order."""
+
+    def stop(self) -> None:
+        """End it; nothing is taken afterwards."""
+
+
+class SimulatedSource:
+    """The values of a simulated chain."""
+
+    unreadable = 0
+    trouble: str | None = None
+
+    def __init__(self, section: Simulate | SimulateStates) -> None:
+        self._section = section
+        self._chain: SimulatedChain | None = None
+        self._values = section.values
+
+    def take(self, first: int, last: int) -> list[Value | None]:
+        if last < first:
+            return []
+        self._chain = self._chain or self._begin(first)
+        if self._chain is None:
+            return [None] * (last - first + 1)
+        start = max(first, self._chain.start_tick)
+        values: list[Value | None] = [None] * (min(start, last + 1) - first)
+        if start <= last:
+            values += [self._values[state] for state in self._chain.states(start, last - start + 1)]
+        return values
+
+    def _begin(self, first: int) -> SimulatedChain | None:
+        section = self._section
+        start = first if section.start_tick is None else section.start_tick
+        if first - start > FURTHEST:
+            self.trouble = f"start_tick is {first - start} ticks ago, at most {FURTHEST} are simulated"
+            return None
+        return SimulatedChain(section.transition, section.seed, start)
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+class OfferedSource:
+    """Values from the program that embeds the agent."""
+
+    unreadable = 0
+    trouble: str | None = None
+
+    def __init__(self, resampler: Resampler) -> None:
+        self.offer, self.take = resampler.offer, resampler.take
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+class NoSource:
+    """What a stream has whose source cannot be opened: gaps only, until the agent is started or reloaded."""
+
+    unreadable = 0
+
+    def __init__(self, trouble: str) -> None:
+        self.trouble: str | None = trouble
+
+    def take(self, first: int, last: int) -> list[Value | None]:
+        return [None] * (last - first + 1)
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def open_source(section: AnySource, *, name: str, clock: Clock, period_ms: int, log: Any) -> Source:
+    """Start the source that a stream's configuration asks for; NoSource where it cannot work at all."""
+    try:
+        return _open(section, name=name, clock=clock, period_ms=period_ms, log=log)
+    except Problem as problem:
+        log.warning("source failed", error=str(problem))
+        return NoSource(str(problem))
+
+
+def _open(section: AnySource, *, name: str, clock: Clock, period_ms: int, log: Any) -> Source:
+    if isinstance(section, Simulate | SimulateStates):
+        return SimulatedSource(section)
+    if isinstance(section, File) and section.replay:
+        return ReplayedFile(section.file, section.reader(), repeat=section.repeat)
+    resampler = Resampler(clock, period_ms, section.max_age_ms)
+    match section:
+        case Offered():
+            return OfferedSource(resampler)
+        case Stdin():
+            return StandardInput(section.reader(), resampler, log)
+        case File():
+            return FollowedFile(section.file, section.reader(), resampler, log)
+        case Serial():
+            return SerialPort(section.port, section.baud, section.reader(), resampler, log)
+        case Mqtt():
+            return SubscribedTopic(
+                section.endpoint(),
+                section.topic,
+                section.reader(),
+                resampler,
+                retained=section.retained,
+                name=f"hushmq-{name}",
+                log=log,
+            )

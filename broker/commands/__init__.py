@@ -1,0 +1,1 @@
+"""The commands for ops: `hushmq broker`, `keys`, `push` and `watch`."""

@@ -1,0 +1,150 @@
+"""`hushmq watch`: print releases, status and accounts as they come, as lines for people or for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import time
+from collections.abc import Callable
+from typing import Literal, get_args
+
+from pydantic import BaseModel
+
+from hushmq.broker.commands.client_options import add_broker, endpoints
+from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Policy, Release, Status, decode
+from hushmq.broker.contract.problem import Problem, Rejected
+from hushmq.broker.contract.signature import Signed
+from hushmq.broker.contract.topics import Address, Topics, level, parse
+from hushmq.broker.mqtt.connection import Connection
+from hushmq.broker.service.log import logger
+
+SUMMARY = "print releases and status as they come"
+Kind = Literal["release", "status", "ledger", "noise", "policy"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SHOWN = 8
+"""The most states of a release that a line for people names: beyond it the most frequent ones."""
+EXAMPLES = """A subscriber may read releases only: give --only release.
+
+examples:
+  hushmq watch --cohort home --broker mqtt://127.0.0.1 --username ops --password-file ops.password
+  hushmq watch --cohort home --broker mqtt://127.0.0.1 --only release --json
+  hushmq watch --cohort home --broker mqtt://127.0.0.1 --seconds 10"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument("--cohort", required=True, help="the cohort to watch")
+    add_broker(parser)
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=KINDS,
+        help="this kind only; may be given again; default: release, status",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a line: topic, retained, message"
+    )
+    parser.add_argument("--seconds", type=float, metavar="S", help="end after so long; default: never")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        level(args.cohort)
+    except ValueError as error:
+        raise Problem(f"--cohort: {error}") from None
+    if args.seconds is not None and not args.seconds > 0:
+        raise Problem(f"--seconds: {args.seconds:g} is not above 0")
+    topics, kinds = Topics(args.cohort), tuple(args.only or ("release", "status"))
+    arrived: queue.SimpleQueue[tuple[str, bytes, bool]] = queue.SimpleQueue()
+    connection = Connection(
+        endpoints=endpoints(args),
+        client_id=f"watch-{args.cohort}-{time.monotonic_ns():x}",
+        subscriptions=[topics.all(kind) for kind in kinds],
+        on_message=lambda topic, payload, retained: arrived.put((topic, payload, retained)),
+        keep_session=False,
+        log=logger("error"),
+    )
+    connection.start()
+    try:
+        if not connection.wait_connected(10.0):
+            raise Problem(f"--broker: {connection.last_error or 'no answer'}")
+        end = None if args.seconds is None else time.monotonic() + args.seconds
+        while end is None or time.monotonic() < end:
+            try:
+                topic, payload, retained = arrived.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            line = _line(topic, payload, retained=retained, as_json=args.json)
+            if line is not None:
+                print(line, flush=True)
+    finally:
+        connection.stop()
+    return 0
+
+
+def _line(topic: str, payload: bytes, *, retained: bool, as_json: bool) -> str | None:
+    """What to print of a message; None for one that was cleared or is none of ours."""
+    address = parse(topic)
+    if address is None or address.kind not in READERS or not payload:
+        return None
+    try:
+        message = READERS[address.kind](payload)
+    except Rejected as rejection:
+        return (
+            json.dumps({"topic": topic, "rejected": str(rejection)}) if as_json else f"{topic}  {rejection}"
+        )
+    if as_json:
+        return json.dumps(
+            {"topic": topic, "retained": retained, "message": message.model_dump(mode="json")},
+            ensure_ascii=False,
+        )
+    return f"{address.kind:<8}{_where(address):<28}{_words(message)}{'  (retained)' if retained else ''}"
+
+
+READERS: dict[str, Callable[[bytes], BaseModel]] = {
+    "release": lambda payload: decode(Release, payload),
+    "status": lambda payload: decode(Status, payload),
+    "ledger": lambda payload: decode(LedgerState, payload),
+    "noise": lambda payload: decode(Signed[NoiseSetting], payload).message,
+    "policy": lambda payload: decode(Signed[Policy], payload).message,
+}
+
+
+def _where(address: Address) -> str:
+    parts = (address.device, address.stream, address.window, address.scope)
+    return "/".join(part for part in parts if part) or address.cohort
+
+
+def _words(message: BaseModel) -> str:
+    match message:
+        case Release():
+            found = list(zip(message.frequencies, message.states, message.standard_errors, strict=True))
+            if len(found) > SHOWN:
+                found = sorted(found, reverse=True)[:SHOWN]
+            bins = ", ".join(f"{state} {frequency:.4f} ± {error:.4f}" for frequency, state, error in found)
+            rest = len(message.states) - len(found)
+            more = f" and {rest} rarer" if rest else ""
+            return (
+                f"{message.first}…{message.last}: {bins}{more}; loss {message.loss:.4f} of {message.budget:g}"
+            )
+        case Status():
+            refused = [message.refused, *(one.refused for one in message.streams.values())]
+            reasons = ", ".join(sorted({str(one.reason) for one in refused if one is not None}))
+            counts = "; ".join(
+                f"{name} noise {one.noise or 'none'}, {one.buffered} waiting, {one.dropped} dropped"
+                for name, one in message.streams.items()
+            )
+            state = "online" if message.online else "offline"
+            return f"{state}, policy {message.policy or 'none'}; {counts}{f'; refuses: {reasons}' if reasons else ''}"
+        case LedgerState():
+            stopped = f"; STOPPED: {message.stopped}" if message.stopped else ""
+            return (
+                f"operator {message.operator.loss:.4f} of {message.operator.budget:g}, public "
+                f"{message.public.loss:.4f} of {message.public.budget:g}, {message.entries} entries{stopped}"
+            )
+        case NoiseSetting():
+            return f"version {message.version} for policy {message.policy}: {message.noise.words}"
+        case Policy():
+            return f"version {message.version}: {', '.join(message.streams)}"
+    return ""

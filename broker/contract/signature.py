@@ -1,0 +1,148 @@
+"""Ed25519 signatures over the canonical encoding of a message, and the key files.
+
+The signed bytes are `hushmq/1/<kind>`, a line feed and the canonical JSON, so that a signature for one kind of
+message never counts for another. A key file holds 32 bytes as base64 in one line; a private one is refused
+unless only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from hushmq.broker.contract.message_base import Message
+from hushmq.broker.contract.messages import NoiseSetting, Policy, canonical, decode
+from hushmq.broker.contract.problem import Problem, Reason, Rejected
+from hushmq.broker.ed25519 import verifier
+
+S = TypeVar("S", Policy, NoiseSetting)
+
+
+class Signed(Message, Generic[S]):
+    """What goes over the wire for a signed message: the message, the key's id and the signature."""
+
+    v: Literal[1] = 1
+    message: S
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    signature: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")]
+
+
+_ENVELOPES: dict[type[Message], Any] = {Policy: Signed[Policy], NoiseSetting: Signed[NoiseSetting]}
+"""The kinds of message that are ever signed."""
+SEAL = b"hushmq/1/seal\n"
+"""Stands before a sealed text, so that a seal never counts as the signature of a message."""
+
+
+def _signed_bytes(message: Policy | NoiseSetting) -> bytes:
+    return f"hushmq/1/{type(message).__name__}\n".encode() + canonical(message)
+
+
+class PublicKey:
+    """A key that checks signatures."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.id = blake2b(raw, digest_size=8).hexdigest()
+
+    @classmethod
+    def parse(cls, text: str) -> PublicKey:
+        """A key from its base64 text; ValueError says what is wrong."""
+        return cls(_key_bytes(text))
+
+    def __str__(self) -> str:
+        return b64encode(self.raw).decode()
+
+    def verifies(self, message: Policy | NoiseSetting, signature: bytes) -> bool:
+        return verifier()(self.raw, signature, _signed_bytes(message))
+
+    def sealed(self, text: bytes, seal: str) -> bool:
+        """Whether the private key of this one sealed the text."""
+        try:
+            signature = b64decode(seal)
+        except ValueError:
+            return False
+        return verifier()(self.raw, signature, SEAL + text)
+
+
+class PrivateKey:
+    """A key that signs. Its bytes appear in no repr."""
+
+    def __init__(self, raw: bytes) -> None:
+        # A device only verifies, and is spared the library that signs.
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
+        self._key = Ed25519PrivateKey.from_private_bytes(raw)
+        self.public = PublicKey(self._key.public_key().public_bytes_raw())
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        return cls(secrets.token_bytes(32))  # any 32 bytes are a key: RFC 8032, 5.1.5
+
+    def sign(self, message: S) -> Signed[S]:
+        signature = b64encode(self._key.sign(_signed_bytes(message))).decode()
+        envelope: Signed[S] = _ENVELOPES[type(message)](
+            message=message, key=self.public.id, signature=signature
+        )
+        return envelope
+
+    def seal(self, text: bytes) -> str:
+        """A signature over a text that is no message: for the owner of the key to know it again."""
+        return b64encode(self._key.sign(SEAL + text)).decode()
+
+    def save(self, path: Path) -> None:
+        """Write the key for its owner's eyes only; an existing file is never overwritten."""
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise Problem(f"{path} exists: a private key is never overwritten") from None
+        except OSError as error:
+            raise Problem(f"{path}: {error.strerror}") from None
+        with os.fdopen(handle, "w") as file:
+            file.write(b64encode(self._key.private_bytes_raw()).decode() + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> PrivateKey:
+        """Read a key file that only its owner can read."""
+        try:
+            with path.open(encoding="ascii", errors="replace") as file:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                if mode & 0o077:
+                    raise Problem(f"{path} is open to others (mode {mode:o}): chmod 600 it")
+                if mode & ~0o600:
+                    raise Problem(f"{path} has the mode {mode:o}: chmod 600 it")
+                return cls(_key_bytes(file.read()))
+        except OSError as error:
+            raise Problem(f"{path}: {error.strerror}") from None
+        except ValueError as error:
+            raise Problem(f"{path}: {error}") from None
+
+
+def _key_bytes(text: str) -> bytes:
+    try:
+        raw = b64decode(text.strip(), validate=True)
+    except ValueError:
+        raw = b""
+    if len(raw) != 32:
+        raise ValueError("a key is 32 bytes in base64, 44 characters")
+    return raw
+
+
+def verify(model: type[S], payload: bytes, keys: Iterable[PublicKey]) -> S:
+    """The signed message in a payload, signed by one of the keys, or Rejected."""
+    signed: Signed[S] = decode(_ENVELOPES[model], payload)
+    for key in keys:
+        if key.id == signed.key:
+            signature = b64decode(signed.signature)
+            # One text only stands for a signature: base64 has spare bits that must be zero.
+            if b64encode(signature).decode() == signed.signature and key.verifies(signed.message, signature):
+                return signed.message
+            raise Rejected(Reason.BAD_SIGNATURE, f"the signature does not fit the message and key {key.id}")
+    raise Rejected(Reason.UNKNOWN_KEY, f"key {signed.key} is not among those trusted")

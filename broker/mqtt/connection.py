@@ -1,0 +1,286 @@
+"""The one owner of an MQTT connection: connects for ever, publishes only what can be handed over now.
+
+Promises. Nothing is sent behind the caller's back: `publish` hands over at once or raises Offline, and what
+was handed over when a connection broke is forgotten, its `on_acknowledged` never called. An exception in a
+callback stops nothing. `stop` returns within its time-out whatever the broker does. `connected` is true only
+while the broker has accepted us and granted every subscription.
+
+Callbacks run on the network thread, without any lock held: they may publish, and must be quick.
+An acknowledgement says that the broker has read the message, no more: a forbidden one is acknowledged too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.mqtt.endpoint import Endpoint, Tls
+from hushmq.broker.mqtt.link import Link, Will, back_off
+
+__all__ = ["Connection", "Endpoint", "Offline", "Tls", "Will"]
+
+SETTLED = 5.0
+"""A connection usable for so long (seconds) ends a series of failures; a shorter one counts as one more."""
+WATCH = 1.0
+"""The network thread looks after its clocks (keep-alive, time-outs) at least this often, in seconds."""
+
+
+HUNG = 120.0
+"""A network thread that has not come round for so long (seconds) hangs: a pause, a name looked up in vain and a
+handshake that times out take less together."""
+
+
+class Offline(Exception):
+    """Raised when a message cannot be handed over: no connection, or the in-flight window is full."""
+
+
+class Connection:
+    """One client of the broker, with its own network thread."""
+
+    def __init__(
+        self,
+        *,
+        endpoints: Sequence[Endpoint],
+        client_id: str,
+        subscriptions: Sequence[str] = (),
+        on_message: Callable[[str, bytes, bool], None] | None = None,
+        on_change: Callable[[bool], None] | None = None,
+        will: Will | None = None,
+        keep_session: bool = True,
+        ask_twice: bool = False,
+        window: int = 50,
+        keepalive: int = 15,
+        log: Any | None = None,
+    ) -> None:
+        if not endpoints:
+            raise Problem("broker: no address is given; at least one is needed")
+        for endpoint in endpoints:
+            if endpoint.tls is not None:
+                endpoint.tls.context()  # a missing file is told now, not in the log of a thread
+        self._endpoints = tuple(endpoints)
+        self._client_id = client_id
+        self._subscriptions = tuple(subscriptions)
+        self._on_message = on_message
+        self._on_change = on_change
+        self._will = will
+        self._keep_session = keep_session
+        # NATS looks up retained messages before a new subscription is live: one published in between comes neither
+        # way. Who must not miss it asks again for what is live by then, and gets retained messages twice.
+        self._ask_twice = ask_twice
+        self._window = window
+        self._keepalive = keepalive
+        self._log = log if log is not None else structlog.get_logger()
+        self.last_error: str | None = None
+        self.failures = 0
+        """Exceptions that callbacks have raised so far."""
+        self._lock = threading.Condition()
+        self._connected = False
+        self._in_flight = 0
+        self._handed: deque[tuple[str, bytes, bool, Callable[[], None] | None]] = deque()
+        self._stopping = threading.Event()
+        self._stop_timeout = 2.0
+        self._came_round = time.monotonic()
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name=f"mqtt-{client_id}", daemon=True)
+
+    @property
+    def connected(self) -> bool:
+        """Usable now: accepted by the broker, every subscription granted."""
+        return self._connected
+
+    @property
+    def alive(self) -> bool:
+        """The network thread lives, and does not hang."""
+        return self._thread.is_alive() and time.monotonic() - self._came_round < HUNG
+
+    @property
+    def in_flight(self) -> int:
+        """Messages handed over and not yet acknowledged."""
+        return self._in_flight
+
+    def start(self) -> None:
+        """Connect in the background, and again for ever with jittered back-off, from endpoint to endpoint."""
+        self._came_round = time.monotonic()
+        self._thread.start()
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        on_acknowledged: Callable[[], None] | None = None,
+    ) -> None:
+        """Hand over one message, QoS 1, or raise Offline."""
+        if not topic or any(character in topic for character in "+#\0"):
+            raise ValueError(f"{topic!r} is no topic to publish to")
+        with self._lock:
+            if not self._connected:
+                raise Offline(
+                    "stopped" if self._stopping.is_set() else self.last_error or "not connected yet"
+                )
+            if self._in_flight >= self._window:
+                raise Offline(
+                    f"{self._in_flight} messages await their acknowledgement, the most there may be"
+                )
+            self._in_flight += 1
+            self._handed.append((topic, payload, retain, on_acknowledged))
+            if len(self._handed) == 1:
+                self._wake()
+
+    def wait_connected(self, timeout: float) -> bool:
+        """Wait until usable; False when the time is over first."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self._connected, timeout)
+
+    def stop(self, timeout: float = 2.0) -> None:
+        """Send what was handed over, DISCONNECT, end the thread; give up on it after `timeout` seconds."""
+        with self._lock:
+            self._stop_timeout = timeout
+            self._stopping.set()
+            self._connected = False
+            self._wake()
+        if self._thread.ident is None:
+            self._close_wake()
+        elif self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def _wake(self) -> None:
+        # Full means that a wake-up is waiting already, closed that the thread has ended: nothing to wake.
+        with contextlib.suppress(OSError):
+            self._wake_write.send(b"!")
+
+    def _close_wake(self) -> None:
+        with self._lock:
+            self._wake_read.close()
+            self._wake_write.close()
+
+    def _run(self) -> None:
+        turn = failed = 0
+        try:
+            while not self._stopping.is_set():
+                self._came_round = time.monotonic()
+                settled = self._connect_once(self._endpoints[turn % len(self._endpoints)])
+                failed = 1 if settled else failed + 1
+                turn += 1
+                # A pause before every attempt spreads a herd; it grows once all endpoints have been tried.
+                self._stopping.wait(back_off((failed - 1) // len(self._endpoints)))
+        finally:
+            self._close_wake()
+
+    def _connect_once(self, endpoint: Endpoint) -> bool:
+        """Serve one connection until it ends; True if it was usable for long."""
+        link: Link | None = None
+        usable_since: float | None = None
+        try:
+            link = Link(
+                endpoint,
+                client_id=self._client_id,
+                subscriptions=self._subscriptions,
+                on_message=self._received,
+                will=self._will,
+                keep_session=self._keep_session,
+                ask_twice=self._ask_twice,
+                keepalive=self._keepalive,
+            )
+            link.open()
+            while not self._stopping.is_set() and link.step(self._wake_read.fileno(), WATCH):
+                self._came_round = time.monotonic()
+                if link.usable and usable_since is None:
+                    usable_since = time.monotonic()
+                    self._usable(endpoint)
+                elif link.error is not None:
+                    self._failed(endpoint, link.error)
+                self._hand_over(link)
+            if self._stopping.is_set():
+                self._hand_over(link)
+                link.close(self._stop_timeout)
+            elif link.error is not None:
+                self._failed(endpoint, link.error)
+        except Exception as error:  # noqa: BLE001  # whatever paho or the system raises, the thread goes on
+            self._failed(endpoint, _in_words(error))
+        finally:
+            if link is not None:
+                link.abandon()
+            if usable_since is not None:
+                self._lost()
+        return usable_since is not None and time.monotonic() - usable_since >= SETTLED
+
+    def _usable(self, endpoint: Endpoint) -> None:
+        with self._lock:
+            self._connected = not self._stopping.is_set()
+            self.last_error = None
+            self._lock.notify_all()
+        self._log.info("broker connected", broker=endpoint.url)
+        self._call(self._on_change, True)
+
+    def _failed(self, endpoint: Endpoint, why: str) -> None:
+        message = f"{endpoint.url}: {why}"
+        if message != self.last_error:
+            self._log.warning("broker not usable", broker=endpoint.url, error=why)
+        self.last_error = message
+
+    def _lost(self) -> None:
+        with self._lock:
+            self._connected = False
+            self._in_flight = 0
+            self._handed.clear()
+            self._drain_wake()
+        self._call(self._on_change, False)
+
+    def _hand_over(self, link: Link) -> None:
+        if not self._handed:
+            return
+        with self._lock:
+            handed, self._handed = self._handed, deque()
+            self._drain_wake()
+        for topic, payload, retain, on_acknowledged in handed:
+            link.publish(
+                topic, payload, retain=retain, on_acknowledged=partial(self._acknowledged, on_acknowledged)
+            )
+
+    def _drain_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._wake_read.recv(64)
+
+    def _acknowledged(self, on_acknowledged: Callable[[], None] | None) -> None:
+        with self._lock:
+            self._in_flight -= 1
+        self._call(on_acknowledged)
+
+    def _received(self, topic: str, payload: bytes, retained: bool) -> None:
+        self._call(self._on_message, topic, payload, retained)
+
+    def _call(self, callback: Callable[..., None] | None, *arguments: object) -> None:
+        """Call back; an exception is counted and named by its class only, as its text may hold data."""
+        if callback is None:
+            return
+        try:
+            callback(*arguments)
+        except Exception as error:  # noqa: BLE001  # somebody else's mistake must not end the connection
+            self.failures += 1
+            self._log.error("callback failed", callback=callback.__qualname__, error=type(error).__name__)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS: the broker's certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {(error.reason or 'failed').lower().replace('_', ' ')}"
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) if isinstance(error, Problem) else type(error).__name__

@@ -1,0 +1,101 @@
+"""Where to connect, and as whom."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hushmq.broker.contract.problem import Problem
+
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS with the system's authorities or one of our own; with a certificate and key, mutual."""
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """A fresh context, so that a renewed certificate counts from the next connection on."""
+        if (self.certificate is None) != (self.key is None):
+            raise Problem("TLS: a certificate and its key come together; one of them is missing")
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+        except OSError as error:
+            raise Problem(f"TLS: ca {self.ca}: {_reason(error)}") from None
+        if self.certificate is not None:
+            try:
+                context.load_cert_chain(self.certificate, self.key)
+            except OSError as error:
+                raise Problem(
+                    f"TLS: certificate {self.certificate}, key {self.key}: {_reason(error)}"
+                ) from None
+        return context
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"no PEM file of that kind ({(error.reason or 'unreadable').lower().replace('_', ' ')})"
+    return error.strerror or type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One broker and the identity to show it."""
+
+    host: str
+    port: int
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tls: Tls | None = None
+
+    @classmethod
+    def parse(
+        cls, url: str, *, username: str | None = None, password: str | None = None, tls: Tls | None = None
+    ) -> Endpoint:
+        """The endpoint of `mqtt://host[:port]` or `mqtts://host[:port]`; Problem for anything else."""
+        want = "write mqtt://host[:port], or mqtts://host[:port] for TLS"
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise Problem(f"broker address: {error}; {want}") from None
+        if parts.username is not None or parts.password is not None:
+            raise Problem(
+                f"broker address: it carries credentials, which belong in their own settings; {want}"
+            )
+        if parts.scheme not in PORTS or not host or parts.path.strip("/") or parts.query or parts.fragment:
+            raise Problem(f"broker address {url!r} is none; {want}")
+        if port == 0:
+            raise Problem(f"broker address {url!r}: port 0 cannot be connected to; {want}")
+        if parts.scheme == "mqtt" and tls is not None:
+            raise Problem(f"broker address {url!r}: TLS settings are given, so write mqtts://")
+        if parts.scheme == "mqtts" and tls is None:
+            tls = Tls()
+        return cls(host, port or PORTS[parts.scheme], username=username, password=password, tls=tls)
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
+
+    def secret_name(self, name: str) -> str:
+        """A client id that begins with `name` and that only the holder of this identity can tell.
+
+        Whoever connects under somebody's client id takes over that session with its queued messages, and a
+        broker need not tie client ids to identities (NATS does not). The same identity always gets the same.
+        """
+        secret = b""
+        if self.password is not None:
+            secret = self.password.encode()
+        elif self.tls is not None and self.tls.key is not None:
+            secret = self.tls.key.read_bytes()
+        if not secret:
+            return name
+        return f"{name}-{blake2b(name.encode(), key=blake2b(secret).digest(), digest_size=8).hexdigest()}"

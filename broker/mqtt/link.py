@@ -1,0 +1,250 @@
+"""One connection to one broker, from CONNECT to the end of its socket. Used by its network thread alone.
+
+paho's client is driven through its read, write and misc calls, without a thread of its own, and is thrown
+away with the connection: so paho never sends an old message again, never queues, and shares none of its locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import Any
+
+from paho.mqtt.client import Client, ConnectFlags, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from hushmq.broker.eager import EagerClient
+from hushmq.broker.mqtt.endpoint import Endpoint
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds for the TCP connection, and for the TLS handshake."""
+ANSWER_TIMEOUT = 10.0
+"""Seconds for CONNACK, and for SUBACK: a NATS cluster that has just lost a node takes up to five to elect leaders."""
+ACKNOWLEDGE_TIMEOUT = 20.0
+"""A broker that leaves a message unacknowledged for so long is left for another one."""
+
+REFUSALS = 3
+"""A subscription refused so often on one connection is tried on the next: another node may be able to grant it."""
+
+_random = SystemRandom()
+
+
+def back_off(attempt: int, *, first: float = 0.2, longest: float = 30.0) -> float:
+    """Seconds to wait after failure number `attempt` (from 0): doubling, spread over half its length."""
+    return float(min(longest, first * 2 ** min(attempt, 32))) * _random.uniform(0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Will:
+    """What the broker says for us, QoS 1, when we vanish."""
+
+    topic: str
+    payload: bytes
+    retain: bool = True
+
+
+Acknowledged = Callable[[], None]
+
+
+class Link:
+    """A connection being made, usable, or ended; `error` says in words why it is not usable."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        client_id: str,
+        subscriptions: Sequence[str],
+        on_message: Callable[[str, bytes, bool], None],
+        will: Will | None,
+        keep_session: bool,
+        ask_twice: bool,
+        keepalive: int,
+    ) -> None:
+        self.usable = False
+        self.error: str | None = None
+        self._endpoint = endpoint
+        self._on_message = on_message
+        self._accepted = False
+        self._deadline = 0.0
+        self._subscriptions = tuple(subscriptions)
+        self._ungranted = list(subscriptions)
+        self._ask_twice = ask_twice
+        self._asked: dict[int, list[str]] = {}
+        self._ask_at: float | None = None
+        self._refusals = 0
+        self._unacknowledged: dict[int, tuple[float, Acknowledged]] = {}
+        self._client = client = EagerClient(
+            CallbackAPIVersion.VERSION2,
+            client_id=endpoint.secret_name(client_id),
+            clean_session=not keep_session,
+            protocol=MQTTProtocolVersion.MQTTv311,
+            reconnect_on_failure=False,
+        )
+        client.connect_timeout = CONNECT_TIMEOUT
+        client.keepalive = keepalive
+        client.max_inflight_messages_set(0)
+        client.username_pw_set(endpoint.username, endpoint.password)
+        if endpoint.tls is not None:
+            client.tls_set_context(endpoint.tls.context())
+        if will is not None:
+            client.will_set(will.topic, will.payload, qos=1, retain=will.retain)
+        client.on_connect = self._connected
+        client.on_subscribe = self._subscribed
+        client.on_publish = self._published
+        client.on_message = self._received
+
+    def open(self) -> None:
+        """Connect and send CONNECT; OSError when that fails."""
+        self._client.connect(self._endpoint.host, self._endpoint.port, keepalive=self._client.keepalive)
+        self._deadline = time.monotonic() + ANSWER_TIMEOUT
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool, on_acknowledged: Acknowledged) -> None:
+        info = self._client.publish(topic, payload, qos=1, retain=retain)
+        self._unacknowledged[info.mid] = (time.monotonic(), on_acknowledged)
+
+    def step(self, wake: int, longest: float) -> bool:
+        """Wait for the socket or for `wake`, do what is due; False when the connection has ended."""
+        peer = self._client.socket()
+        if peer is None:
+            return self._end("the broker closed the connection")
+        poll = select.poll()  # not select.select, which knows only the first 1024 descriptors
+        poll.register(peer, select.POLLIN | (select.POLLOUT if self._client.want_write() else 0))
+        poll.register(wake, select.POLLIN)
+        # Bytes that TLS has decrypted already do not make the socket readable.
+        buffered = bool(getattr(peer, "pending", int)())
+        ready = dict(poll.poll(0 if buffered else max(0.0, min(longest, self._until_due())) * 1000))
+        events = ready.get(peer.fileno(), 0)
+        rc = MQTTErrorCode.MQTT_ERR_SUCCESS
+        if events & ~select.POLLOUT or buffered:
+            rc = self._client.read()
+        if rc == 0 and self._client.want_write():
+            rc = self._client.loop_write()
+        if rc == 0:
+            rc = self._client.loop_misc()
+        if rc == MQTTErrorCode.MQTT_ERR_PROTOCOL and not self._accepted:
+            return self._end("the broker refuses: it does not speak MQTT 3.1.1")
+        if rc != 0 or self._client.socket() is None:
+            return self._end("the broker closed the connection" if events else "the broker does not answer")
+        return self._do_what_is_due()
+
+    def close(self, timeout: float) -> None:
+        """Send what is waiting, then DISCONNECT, so that the will stays unsaid; within `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        self._client.on_socket_close = lambda _client, _userdata, peer: _linger(peer, deadline)
+        self._client.disconnect()
+        while (peer := self._client.socket()) is not None and (left := deadline - time.monotonic()) > 0:
+            poll = select.poll()
+            poll.register(peer, select.POLLOUT)
+            poll.poll(left * 1000)
+            self._client.loop_write()
+
+    def abandon(self) -> None:
+        """Close the socket as it is."""
+        self.usable = False
+        if (peer := self._client.socket()) is not None:
+            peer.close()
+
+    def _end(self, why: str) -> bool:
+        self.usable = False
+        self.error = self.error or why
+        return False
+
+    def _until_due(self) -> float:
+        due = [self._deadline if not self._accepted or self._asked else None, self._ask_at]
+        if self._unacknowledged:
+            due.append(next(iter(self._unacknowledged.values()))[0] + ACKNOWLEDGE_TIMEOUT)
+        return min((at for at in due if at is not None), default=float("inf")) - time.monotonic()
+
+    def _do_what_is_due(self) -> bool:
+        now = time.monotonic()
+        if now >= self._deadline and not self._accepted:
+            return self._end("the broker does not answer CONNECT")
+        if now >= self._deadline and self._asked:
+            return self._end("the broker does not answer SUBSCRIBE")
+        if self._ask_at is not None and now >= self._ask_at:
+            if self._refusals >= REFUSALS:
+                return self._end("the broker refuses a subscription")
+            self._subscribe()
+        if self._unacknowledged:
+            sent, _ = next(iter(self._unacknowledged.values()))
+            if now >= sent + ACKNOWLEDGE_TIMEOUT:
+                return self._end("the broker does not acknowledge what is published")
+        return True
+
+    def _subscribe(self) -> None:
+        self._ask_at = None
+        self._deadline = time.monotonic() + ANSWER_TIMEOUT
+        _, mid = self._client.subscribe([(name, 1) for name in self._ungranted])
+        if mid is not None:
+            self._asked[mid] = list(self._ungranted)
+
+    def _connected(
+        self,
+        _client: Client,
+        _userdata: Any,
+        _flags: ConnectFlags,
+        reason: ReasonCode,
+        _properties: Properties | None,
+    ) -> None:
+        if reason.is_failure:
+            self.error = f"the broker refuses: {str(reason).lower()}"
+            return
+        self._accepted = True
+        if self._ungranted:
+            self._subscribe()
+        else:
+            self.usable = True
+
+    def _subscribed(
+        self,
+        _client: Client,
+        _userdata: Any,
+        mid: int,
+        reasons: list[ReasonCode],
+        _properties: Properties | None,
+    ) -> None:
+        asked = self._asked.pop(mid, [])
+        # 0x80 is a refusal (MQTT 3.1.1, 3.9.3); a lower QoS than asked for would lose messages too.
+        refused = [name for name, reason in zip(asked, reasons, strict=True) if reason.value != 1]
+        self._ungranted = refused
+        if refused:
+            self.error = f"the broker refuses the subscription {', '.join(refused)}"
+            self._ask_at = time.monotonic() + back_off(self._refusals)
+            self._refusals += 1
+            return
+        self.usable, self.error = True, None
+        if self._ask_twice:
+            self._ask_twice = False
+            self._ungranted = list(self._subscriptions)
+            self._subscribe()
+
+    def _published(
+        self, _client: Client, _userdata: Any, mid: int, _reason: ReasonCode, _properties: Properties | None
+    ) -> None:
+        if (entry := self._unacknowledged.pop(mid, None)) is not None:
+            entry[1]()
+
+    def _received(self, _client: Client, _userdata: Any, message: MQTTMessage) -> None:
+        self._on_message(message.topic, bytes(message.payload), message.retain)
+
+
+def _linger(peer: object, deadline: float) -> None:
+    """Wait until the peer has read everything and closes.
+
+    Closing first, with answers unread, resets the connection, and the peer may lose what it has not read yet.
+    """
+    assert isinstance(peer, socket.socket)  # noqa: S101  # not a websocket: the transport is ours to choose
+    with contextlib.suppress(OSError):
+        peer.shutdown(socket.SHUT_WR)
+        while (left := deadline - time.monotonic()) > 0:
+            peer.settimeout(left)
+            if not peer.recv(65536):
+                return

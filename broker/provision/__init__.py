@@ -1,0 +1,1 @@
+"""Sites and their brokers: identities, access rights, certificates, broker configurations and processes."""

@@ -1,0 +1,121 @@
+"""Mosquitto, the broker most sites run already: its configuration, and one as a child process.
+
+Its defaults lose acknowledged messages: a queue ends at 1000, and what changed since the last half-hourly
+save dies with the process. Both are lifted here. The price of saving every change is speed: about a hundred
+messages a second on a small machine, where NATS carries thousands and keeps them as well (benchmarks/brokers.py).
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from hashlib import pbkdf2_hmac
+from pathlib import Path
+
+from hushmq.broker.provision.access_rights import LARGEST_PACKET, ServerTls, Site, rights
+from hushmq.broker.provision.broker_process import BrokerProcess, find_executable, write_private
+
+ABSENCE_DAYS = 14
+"""A session whose owner stays away for so long is forgotten, with what waits for it: else a client that never comes
+back (another password is another session) would have the disk fill up.
+"""
+ITERATIONS = 101
+"""As mosquitto_passwd has it. Our passwords are random, so guessing is hopeless even with a quick hash."""
+
+
+def executable() -> Path:
+    """The mosquitto on PATH or where Debian puts it."""
+    return find_executable(
+        "mosquitto", "install the package mosquitto (Debian: apt install mosquitto)", Path("/usr/sbin")
+    )
+
+
+def password_line(name: str, password: str) -> str:
+    """One line of a password file: PBKDF2 with SHA-512, as mosquitto_passwd of version 2 writes it."""
+    salt = os.urandom(12)
+    digest = pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
+    return f"{name}:$7${ITERATIONS}${b64encode(salt).decode()}${b64encode(digest).decode()}"
+
+
+def password_file(site: Site) -> str:
+    return "".join(f"{password_line(identity.name, identity.password)}\n" for identity in site.identities)
+
+
+def acl_file(site: Site) -> str:
+    lines: list[str] = []
+    for identity in site.identities:
+        granted = rights(site.cohort, identity)
+        lines.append(f"user {identity.name}")
+        lines += [f"topic write {name}" for name in granted.publish]
+        lines += [f"topic read {name}" for name in granted.subscribe]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _tls(tls: ServerTls) -> list[str]:
+    settings = [f"certfile {tls.certificate}", f"keyfile {tls.key}", "tls_version tlsv1.2"]
+    if tls.identities is not None:
+        settings += [f"cafile {tls.ca}", "require_certificate true", "use_identity_as_username true"]
+        if tls.revoked is not None:
+            settings.append(f"crlfile {tls.revoked}")
+    return settings
+
+
+def configuration(
+    *,
+    host: str,
+    port: int,
+    folder: Path,
+    data: Path,
+    tls: ServerTls | None = None,
+    queue_mb: int | None = None,
+) -> str:
+    """The main configuration file; the passwords and the rights are in files of their own in `folder`."""
+    by_certificate = tls is not None and tls.identities is not None
+    settings = [
+        f"listener {port} {host}",
+        *([] if tls is None else _tls(tls)),
+        "allow_anonymous false",
+        *([] if by_certificate else [f"password_file {folder / 'passwords'}"]),
+        f"acl_file {folder / 'acl'}",
+        "persistence true",
+        f"persistence_location {data}/",
+        "autosave_on_changes true",
+        "autosave_interval 1",
+        # Not 0, which means no limit only on paper: https://github.com/eclipse-mosquitto/mosquitto/issues/3244
+        "max_queued_messages 1000000",
+        f"max_queued_bytes {(queue_mb or 0) * 2**20}",
+        f"persistent_client_expiration {ABSENCE_DAYS}d",
+        f"message_size_limit {LARGEST_PACKET}",
+        "set_tcp_nodelay true",
+        "log_dest stderr",
+        "log_type error",
+        "log_type warning",
+        "log_type notice",
+        "log_type information",
+        "connection_messages false",
+    ]
+    return "\n".join(settings) + "\n"
+
+
+class MosquittoServer(BrokerProcess):
+    """Mosquitto as a child process, keeping everything in its folder."""
+
+    ready = " running"
+    reloaded = "Reloading config"
+
+    def command(self) -> list[str]:
+        return [str(executable()), "-c", str(self.write_configuration())]
+
+    def write_configuration(self) -> Path:
+        """Write passwords, rights and the main file, and say where that is."""
+        write_private(self.folder / "passwords", password_file(self.site))
+        write_private(self.folder / "acl", acl_file(self.site))
+        file = self.folder / "mosquitto.conf"
+        text = configuration(
+            host=self.host, port=self.port, folder=self.folder, data=self.folder, tls=self.tls
+        )
+        if os.geteuid() == 0:
+            text += "user root\n"  # otherwise it becomes a user who cannot read these files
+        write_private(file, text)
+        return file

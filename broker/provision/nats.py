@@ -1,0 +1,153 @@
+"""NATS with its MQTT listener: the broker that comes with us, and its configuration.
+
+MQTT topics are NATS subjects with '.' for '/', so permissions are written in subjects. Two things are not
+obvious, and tested by trying: `x/#` covers `x` itself, which `x.>` does not; and a QoS 1 subscription is
+delivered through a subject below `$MQTT.sub.`, which the subscriber must be allowed to read.
+
+A session, with all that waits for it, is kept until its owner connects with a clean one: NATS has no expiry for them.
+(Its consumer_inactive_threshold is no substitute: tried, the subscription of a client that comes back later is granted
+and deaf.) So before a calibrator is revoked or gets another password, let it connect once with a clean session.
+
+When the disk it may use is full (three quarters of what is free at its start, or `queue_mb`), NATS acknowledges nothing
+more and lets nobody in, not even who would empty it; what it has acknowledged stays. Give it more and start it again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hushmq.broker.provision.access_rights import LARGEST_PACKET, Identity, ServerTls, Site, rights
+from hushmq.broker.provision.authority import subject
+from hushmq.broker.provision.broker_process import BrokerProcess, find_executable, write_private
+
+
+def executable() -> Path:
+    """The nats-server that pip installed beside this Python, or the one on PATH."""
+    return find_executable(
+        "nats-server", "pip install 'hushmq[broker]', or put nats-server on PATH", Path(sys.executable).parent
+    )
+
+
+def subjects(topic_filter: str) -> list[str]:
+    """The NATS subjects that an MQTT topic filter stands for."""
+    if topic_filter == "#":
+        return [">"]
+    if topic_filter.endswith("/#"):
+        stem = topic_filter.removesuffix("/#").replace("/", ".").replace("+", "*")
+        return [stem, f"{stem}.>"]
+    return [topic_filter.replace("/", ".").replace("+", "*")]
+
+
+def permissions(cohort: str, identity: Identity) -> dict[str, dict[str, list[str]]]:
+    granted = rights(cohort, identity)
+    publish = [subject for name in granted.publish for subject in subjects(name)]
+    subscribe = [subject for name in granted.subscribe for subject in subjects(name)]
+    return {
+        # An empty list would allow everything.
+        "publish": {"allow": publish} if publish else {"deny": [">"]},
+        "subscribe": {"allow": [*subscribe, "$MQTT.sub.>"]},
+    }
+
+
+def _user(cohort: str, identity: Identity, tls: ServerTls | None) -> dict[str, object]:
+    if tls is not None and tls.identities is not None:
+        # No password is looked at, and a certificate of the same name with another mark is not let in.
+        proof = {"user": subject(tls.identities / f"{identity.name}.pem")}
+    else:
+        proof = {"user": identity.name, "password": identity.password}
+    return {**proof, "allowed_connection_types": ["MQTT"], "permissions": permissions(cohort, identity)}
+
+
+def _mqtt_tls(tls: ServerTls) -> dict[str, object]:
+    by_certificate = {"ca_file": str(tls.ca), "verify_and_map": True}
+    return {**_tls(tls), **(by_certificate if tls.identities is not None else {})}
+
+
+def _tls(tls: ServerTls) -> dict[str, object]:
+    return {
+        "cert_file": str(tls.certificate),
+        "key_file": str(tls.key),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One node's place among the others."""
+
+    node: str
+    host: str
+    port: int
+    routes: tuple[str, ...]
+    """host:port of every node, this one included."""
+    password: str = field(repr=False)
+
+
+_IMPATIENCE = {
+    # While leaders are elected a request may go to a dead one: let the client ask again soon, not after 5 s.
+    "js_api_timeout": "2s",
+    # What was on its way to a subscriber when a node died is sent again so much later; by default after 30 s.
+    "ack_wait": "5s",
+}
+
+
+def _cluster(cluster: Cluster, tls: ServerTls | None) -> dict[str, object]:
+    return {
+        "name": "hushmq",
+        "host": cluster.host,
+        "port": cluster.port,
+        "authorization": {"user": "node", "password": cluster.password},
+        "routes": [f"nats-route://node:{cluster.password}@{route}" for route in cluster.routes],
+        # Nodes prove themselves to each other by certificate as well, however clients do.
+        **({"tls": {**_tls(tls), "ca_file": str(tls.ca), "verify": True}} if tls is not None else {}),
+    }
+
+
+def configuration(
+    site: Site,
+    *,
+    host: str,
+    port: int,
+    store: Path,
+    tls: ServerTls | None = None,
+    cluster: Cluster | None = None,
+    queue_mb: int | None = None,
+) -> str:
+    """The whole configuration file: JSON, which nats-server reads as well as its own format."""
+    settings = {
+        "server_name": "hushmq" if cluster is None else cluster.node,
+        # The NATS protocol has to listen somewhere; nobody may log in there.
+        "host": "127.0.0.1",
+        "port": -1,
+        "mqtt": {
+            "host": host,
+            "port": port,
+            **({"tls": _mqtt_tls(tls)} if tls is not None else {}),
+            **(_IMPATIENCE if cluster is not None else {}),
+        },
+        "jetstream": {
+            "store_dir": str(store),
+            **({} if queue_mb is None else {"max_file_store": queue_mb * 2**20}),
+        },
+        "authorization": {"users": [_user(site.cohort, identity, tls) for identity in site.identities]},
+        "max_payload": LARGEST_PACKET,
+        **({"cluster": _cluster(cluster, tls)} if cluster is not None else {}),
+    }
+    return json.dumps(settings, indent=2) + "\n"
+
+
+class NatsServer(BrokerProcess):
+    """nats-server as a child process, keeping everything in its folder."""
+
+    ready = "Server is ready"
+    reloaded = "Reloaded server configuration"
+
+    def command(self) -> list[str]:
+        file = self.folder / "nats.conf"
+        store = self.folder / "jetstream"
+        write_private(
+            file, configuration(self.site, host=self.host, port=self.port, store=store, tls=self.tls)
+        )
+        return [str(executable()), "-c", str(file)]

@@ -1,0 +1,1 @@
+"""Documents generated from the contract and the models of the configuration files."""

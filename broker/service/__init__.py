@@ -1,0 +1,1 @@
+"""What the daemons share: settings files, logging, systemd."""

@@ -1,0 +1,149 @@
+"""The calibrator's settings: one TOML file, with overrides from the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from hushmq.broker.contract.message_base import Level
+from hushmq.broker.contract.signature import PrivateKey, PublicKey
+from hushmq.broker.contract.topics import SHARDS
+from hushmq.broker.service.settings_file import BrokerSection, Section, read_settings
+
+PREFIX = "HUSHMQ_CALIBRATOR__"
+ALL_SHARDS = tuple(f"{number:x}" for number in range(SHARDS))
+
+
+class KeysSection(Section):
+    """Whose policies are followed, and the key that signs noise settings."""
+
+    ops_keys: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        description="Public keys, base64, one of which must have signed a policy; two while a key is rotated."
+    )
+    signing_key_file: Path = Field(
+        description="The private key that signs noise settings and seals the ledger's head; mode 600."
+    )
+
+    @field_validator("ops_keys")
+    @classmethod
+    def _keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
+        for key in keys:
+            PublicKey.parse(key)
+        return keys
+
+    @property
+    def trusted(self) -> list[PublicKey]:
+        return [PublicKey.parse(text) for text in self.ops_keys]
+
+    @property
+    def signing_key(self) -> PrivateKey:
+        return PrivateKey.load(self.signing_key_file)
+
+
+class DevicesSection(Section):
+    """What a device may do before it is set aside."""
+
+    skew_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
+        default=60.0, description="How far a device's clock may be ahead of ours."
+    )
+    messages_per_s: Annotated[float, Field(gt=0, le=10_000)] = Field(
+        default=50.0, description="Batches a second that one device may send in the long run."
+    )
+    burst: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
+        default=20_000, description="Batches that one device may send at once, after it was offline for long."
+    )
+    strikes: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        default=3, description="Impossible batches after which a device is quarantined."
+    )
+    quarantine_s: Annotated[float, Field(ge=1, le=31_536_000)] = Field(
+        default=3_600.0,
+        description="How long it is set aside after its last offence; what it sends is not counted, not lost.",
+    )
+
+
+class MetricsSection(Section):
+    """Metrics for Prometheus and health, on request."""
+
+    port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(
+        default=None,
+        description="Serve `/metrics` and `/health` on this port of `host`; absent: not at all. 0: any free port.",
+    )
+    host: str = Field(default="127.0.0.1", description="The address they are served on.")
+
+
+class LogSection(Section):
+    """What is written to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least level written."
+    )
+    form: Literal["auto", "console", "json"] = Field(
+        default="auto", description="`auto`: console on a terminal, else JSON."
+    )
+
+
+class Config(Section):
+    """The whole file."""
+
+    cohort: Level = Field(description="The cohort this calibrator serves.")
+    name: Level = Field(
+        default="main", description="Tells calibrators of one cohort apart: one of each name may run."
+    )
+    database: str = Field(
+        description="SQLAlchemy URL: `sqlite:////var/lib/hushmq/ledger.db`, `postgresql+psycopg://user@host/db`."
+    )
+    mark_file: Path | None = Field(
+        default=None,
+        description="The ledger's high-water mark, outside the database; for SQLite `<database>.mark` when absent.",
+    )
+    shards: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        default=ALL_SHARDS, description="Shards of devices this one ingests: single digits 0 to f."
+    )
+    grace_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
+        default=60.0, description="How long after its end a window waits for late batches before it closes."
+    )
+    seen_every_s: Annotated[float, Field(gt=0, le=3_600)] = Field(
+        default=1.0, description="At most one `seen` for each device in this time."
+    )
+    broker: BrokerSection
+    keys: KeysSection
+    devices: DevicesSection = DevicesSection()
+    metrics: MetricsSection = MetricsSection()
+    log: LogSection = LogSection()
+
+    @field_validator("shards")
+    @classmethod
+    def _known_shards(cls, shards: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = sorted(set(shards) - set(ALL_SHARDS))
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)} is no shard: use the digits 0 to f")
+        return tuple(sorted(set(shards)))
+
+    @property
+    def mark_path(self) -> Path | None:
+        """Where the high-water mark is kept."""
+        if self.mark_file is not None:
+            return self.mark_file
+        try:
+            url = make_url(self.database)
+        except ArgumentError:
+            return None
+        if url.get_backend_name() != "sqlite" or not url.database:
+            return None
+        return Path(f"{url.database}.mark")
+
+
+def load(path: Path, environment: Mapping[str, str] = os.environ) -> Config:
+    """Read a settings file; passwords, keys and certificates too, so that a bad one is found now."""
+    config = read_settings(path, Config, prefix=PREFIX, environment=environment)
+    for endpoint in config.broker.endpoints():
+        if endpoint.tls is not None:
+            endpoint.tls.context()
+    _ = config.keys.signing_key
+    return config

@@ -1,0 +1,1 @@
+"""Command lines of the calibrator and of its ledger."""

@@ -1,0 +1,1 @@
+"""What arrives: read, judged, counted once."""

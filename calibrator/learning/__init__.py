@@ -1,0 +1,1 @@
+"""Θ from charged statistics: sufficient statistics, fit, confidence regions, misfit."""

@@ -1,0 +1,188 @@
+"""The ledger's high-water mark: how an old database is found out.
+
+The entries of a stream form a chain: each one's digest covers its own fields and the digest before it. So the pair
+(number of entries, last digest) stands for the whole account, and a ledger has been cut short or rewritten
+exactly if a mark seen earlier does not lie on its chain. Marks are kept where a restored backup does not reach:
+in a file outside the database, and retained on the broker, sealed with the calibrator's key. A calibrator whose
+ledger does not reach a mark charges nothing, for what was spent after the backup is forgotten but not undone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select
+from structlog.typing import FilteringBoundLogger
+
+from hushmq.broker.contract.messages import LedgerState, decode
+from hushmq.broker.contract.problem import Problem, Reason, Rejected
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.broker.provision.broker_process import write_private
+from hushmq.calibrator.store.tables import ledger
+
+NOTHING = "0" * 64
+"""The digest before the first entry."""
+FIELDS = (
+    "stream",
+    "window",
+    "scope",
+    "audience",
+    "first",
+    "last",
+    "tilt",
+    "noise",
+    "noise_digest",
+    "why",
+    "at",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How many entries a stream's ledger has and the digest of the last."""
+
+    entries: int = 0
+    head: str = NOTHING
+
+    def text(self, cohort: str, stream: str) -> bytes:
+        """What is sealed."""
+        return f"{cohort}\n{stream}\n{self.entries}\n{self.head}".encode()
+
+
+def digest(before: str, fields: Mapping[str, Any]) -> str:
+    """The digest of an entry after another: BLAKE2b over the digest before and the fields as JSON, in order."""
+    content = json.dumps([before, *(fields[name] for name in FIELDS)], separators=(",", ":"))
+    return blake2b(content.encode(), digest_size=32).hexdigest()
+
+
+def mark_of(db: Connection, stream: str) -> Mark:
+    """Where the stream's ledger stands."""
+    count = db.execute(select(func.count()).select_from(ledger).where(ledger.c.stream == stream)).scalar_one()
+    return Mark(count, head_of(db, stream))
+
+
+_HEAD = (
+    select(ledger.c.digest)
+    .where(ledger.c.stream == bindparam("stream"))
+    .order_by(ledger.c.id.desc())
+    .limit(1)
+)
+
+
+def head_of(db: Connection, stream: str) -> str:
+    """The digest of the stream's last entry."""
+    found = db.execute(_HEAD, {"stream": stream}).scalar()
+    return NOTHING if found is None else str(found)
+
+
+def contradiction(db: Connection, stream: str, mark: Mark) -> str | None:
+    """Why the stream's ledger does not reach a mark; None if the mark lies on its chain."""
+    if mark.entries == 0:
+        return None
+    found = db.execute(
+        select(ledger.c.digest)
+        .where(ledger.c.stream == stream)
+        .order_by(ledger.c.id)
+        .offset(mark.entries - 1)
+        .limit(1)
+    ).scalar()
+    if found is None:
+        have = mark_of(db, stream).entries
+        return f"the ledger has {have} entries and has had {mark.entries}: it was restored from an old backup"
+    if found != mark.head:
+        return (
+            f"entry number {mark.entries} is not the one that was written: the ledger was replaced or changed"
+        )
+    return None
+
+
+def read_marks(path: Path) -> dict[str, Mark]:
+    """The marks in a file, by stream; none where there is no file yet."""
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        return {stream: Mark(int(mark["entries"]), str(mark["head"])) for stream, mark in tree.items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise Problem(f"mark_file: {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Problem(f"mark_file: {path} is no file of marks: put back the one that was there") from None
+
+
+def write_marks(path: Path, marks: Mapping[str, Mark]) -> None:
+    """Replace the file, durably."""
+    try:
+        write_private(path, json.dumps({stream: asdict(mark) for stream, mark in sorted(marks.items())}))
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise Problem(f"mark_file: {path}: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A mark as it is published: `head` and `seal` are None where the ledger is behind one seen earlier."""
+
+    entries: int
+    head: str | None
+    seal: str | None
+
+
+class Marks:
+    """Holds each stream's ledger against every mark there is, and leaves new ones."""
+
+    def __init__(
+        self,
+        db: Connection,
+        *,
+        cohort: str,
+        key: PrivateKey,
+        path: Path | None,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self.stopped: dict[str, str] = {}
+        """Streams whose ledger does not reach a mark, and why: nothing of them is charged."""
+        self._cohort = cohort
+        self._key = key
+        self._path = path
+        self._log = log
+        for stream, mark in read_marks(path).items() if path is not None else ():
+            self._hold_against(db, stream, mark)
+
+    def check_broker(self, db: Connection, stream: str, payload: bytes) -> None:
+        """Hold the ledger against what we said of it on the broker; only our own seal counts."""
+        state = decode(LedgerState, payload)
+        if state.head is None or state.seal is None:
+            raise Rejected(Reason.BAD_SIGNATURE, "the ledger's head is not sealed")
+        mark = Mark(state.entries, state.head)
+        if not self._key.public.sealed(mark.text(self._cohort, stream), state.seal):
+            raise Rejected(Reason.BAD_SIGNATURE, "the seal is not ours")
+        self._hold_against(db, stream, mark)
+
+    def _hold_against(self, db: Connection, stream: str, mark: Mark) -> None:
+        why = contradiction(db, stream, mark)
+        if why is not None and stream not in self.stopped:
+            self.stopped[stream] = why
+            self._log.error("ledger_behind", stream=stream, why=why)
+
+    def write(self, db: Connection) -> None:
+        """Bring the file up to date with the ledger."""
+        if self._path is not None:
+            streams = db.execute(select(ledger.c.stream).distinct()).scalars().all()
+            write_marks(self._path, {stream: mark_of(db, stream) for stream in streams})
+
+    def sealed(self, db: Connection, stream: str) -> Sealed:
+        """Where the ledger stands, sealed. One that is behind does not overwrite the mark that tells so."""
+        mark = mark_of(db, stream)
+        if stream in self.stopped:
+            return Sealed(mark.entries, None, None)
+        return Sealed(mark.entries, mark.head, self._key.seal(mark.text(self._cohort, stream)))

@@ -1,0 +1,1 @@
+"""What differs between streams of two states and of more."""

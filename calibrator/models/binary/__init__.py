@@ -1,0 +1,1 @@
+"""The numbers of the binary chain model: statistics, fit, confidence regions, misfit, histogram."""

@@ -1,0 +1,70 @@
+"""A window whose ticks carry different noise: its parts, one for each noise version, and the frequencies of the whole.
+
+What is asked for is the share of each state among all counted ticks of the window. Given the true states, every tick's
+noise is a draw of its own. So a part's debiased shares are unbiased, and their variance is that of the noise alone.
+The parts are weighed by pufferfish/inference/minimax_weights.py: by their ticks, their noise and the scale of the
+release, never by what was counted. The standard error is a bound of the root mean square, and the interval makes
+room for the bias: it holds the share with 95% probability whatever the states are, as far as sampling error is
+normal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hushmq.pufferfish.inference.half_width import half_width
+from hushmq.pufferfish.inference.minimax_weights import least_error
+
+DEVIATIONS = 2.0
+"""So many standard deviations from its estimate a share may be, when its variance is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The ticks of one noise version: the debiased share of each state, with variances.
+
+    The noise on samples adds `sampling` to a share's variance, or `most` where all ticks are in the worst state for it;
+    the noise drawn for the release adds `drawn`.
+    """
+
+    ticks: int
+    shares: Sequence[float]
+    sampling: Sequence[float]
+    most: Sequence[float]
+    drawn: Sequence[float]
+
+    def cautious(self, state: int) -> float:
+        """The sampling variance if as many more ticks are in the worst state as the estimate may be off."""
+        sampling = self.sampling[state]
+        off = min(1.0, DEVIATIONS * math.sqrt(sampling + self.drawn[state]))
+        return sampling + off * (self.most[state] - sampling)
+
+    @property
+    def worst(self) -> float:
+        """The largest variance of any state's share, whatever the true states are."""
+        return max(most + drawn for most, drawn in zip(self.most, self.drawn, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The share of each state in all parts together."""
+
+    frequencies: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    half_widths: tuple[float, ...]
+
+
+def whole(parts: Sequence[Part]) -> Whole:
+    """Frequencies of all parts together, with a bound of their root mean square error, and half widths."""
+    weights = least_error([part.ticks for part in parts], [part.worst for part in parts])
+    weighed = list(zip(weights.each, parts, strict=True))
+    states = range(len(parts[0].shares))
+    sampling = [sum(a**2 * part.cautious(j) for a, part in weighed) for j in states]
+    drawn = [sum(a**2 * part.drawn[j] for a, part in weighed) for j in states]
+    return Whole(
+        tuple(sum(a * part.shares[j] for a, part in weighed) for j in states),
+        tuple(math.sqrt(weights.bias**2 + sampling[j] + drawn[j]) for j in states),
+        tuple(half_width(sampling[j], drawn[j], bias=weights.bias) for j in states),
+    )

@@ -1,0 +1,73 @@
+"""The policy that a cohort follows: the newest that ops have signed.
+
+What the ledger counts in, a stream's ticks and its states, never changes under its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import Connection, delete, insert, select
+from structlog.typing import FilteringBoundLogger
+
+from hushmq.broker.contract.messages import Policy, StreamPolicy
+from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.broker.contract.signature import PublicKey, Signed, verify
+from hushmq.calibrator.ledger.audience_timelines import tilt_of_devices
+from hushmq.calibrator.store import tables as store
+
+
+class Followed:
+    """The policy in force; none before the first has come."""
+
+    def __init__(
+        self, db: Connection, *, cohort: str, ops_keys: Iterable[PublicKey], log: FilteringBoundLogger
+    ) -> None:
+        self._cohort = cohort
+        self._ops_keys = tuple(ops_keys)
+        self._log = log
+        row = db.execute(select(store.policy.c.payload)).first()
+        self.policy = None if row is None else Signed[Policy].model_validate_json(row.payload).message
+
+    @property
+    def version(self) -> int:
+        return self.policy.version if self.policy else 0
+
+    @property
+    def streams(self) -> Mapping[str, StreamPolicy]:
+        return self.policy.streams if self.policy else {}
+
+    def adopt(self, db: Connection, payload: bytes) -> None:
+        """Follow a policy signed by ops if it is newer than the one followed."""
+        policy = verify(Policy, payload, self._ops_keys)
+        if policy.cohort != self._cohort:
+            raise Rejected(Reason.WRONG_ADDRESS, f"policy for cohort {policy.cohort}")
+        if policy.version <= self.version:
+            if policy == self.policy:
+                return
+            raise Rejected(Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.version}")
+        for name, stream in policy.streams.items():
+            _check_unchanged(name, self.streams.get(name), stream)
+        db.execute(delete(store.policy))
+        db.execute(insert(store.policy).values(version=policy.version, payload=payload))
+        # Another calibrator on this database may have followed it already.
+        db.execute(delete(store.device_tilt).where(store.device_tilt.c.policy == policy.version))
+        for name, stream in policy.streams.items():
+            tilt = tilt_of_devices(stream)
+            db.execute(insert(store.device_tilt).values(stream=name, policy=policy.version, tilt=tilt))
+        self.policy = policy
+        self._log.info("policy_adopted", version=policy.version)
+
+
+def _check_unchanged(name: str, old: StreamPolicy | None, new: StreamPolicy) -> None:
+    """Rejected if the stream's ledger could not be continued under the new policy."""
+    if old is not None and old.period_ms != new.period_ms:
+        raise Rejected(
+            Reason.PERIOD_CHANGED,
+            f"{name}: ticks of {old.period_ms} ms are in the ledger and never change: use a new name",
+        )
+    if old is not None and len(old.states) != len(new.states):
+        raise Rejected(
+            Reason.STATES_CHANGED,
+            f"{name}: {len(old.states)} states are in the ledger, and how many never changes: use a new name",
+        )

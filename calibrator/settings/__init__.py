@@ -1,0 +1,1 @@
+"""Calibrated noise settings, for the cohort and for single devices."""

@@ -1,0 +1,1 @@
+"""The calibrator's database: its tables, and how it is opened."""

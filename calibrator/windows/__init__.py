@@ -1,0 +1,1 @@
+"""Closing windows: count, charge, draw, release."""

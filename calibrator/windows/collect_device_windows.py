@@ -1,0 +1,214 @@
+"""Releases that devices make themselves: collected, checked, and added up for the cohort.
+
+A device counts its true states and draws its own noise; what it publishes was paid for in both accounts when the policy
+was followed (calibrator/ledger/audience_timelines.py, tilt_of_devices). Adding up what is public already is
+post-processing: no debit, no draw, and the sum is stored and published once, like a release of our own. A release
+that comes after its window's grace is counted as late and never added.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+
+from sqlalchemy import Connection, delete, exists, func, insert, select, update
+
+from hushmq.broker.contract.messages import Release, StreamPolicy, decode, encode
+from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.broker.contract.topics import COHORT, Address, Topics
+from hushmq.calibrator.models.draw_noise import variance
+from hushmq.calibrator.store.tables import DEVICES, aggregate, closed, collected, tally
+from hushmq.pufferfish.inference.half_width import half_width
+
+
+def collect(db: Connection, address: Address, payload: bytes, policy: StreamPolicy, *, latest: int) -> int:
+    """Keep a device's release; the ticks in it if it came too late to be added, else 0. Rejected: nothing changed."""
+    stream, window, device = address.stream or "", address.window or "", address.scope or ""
+    message = decode(Release, payload)
+    if (message.stream, message.window, message.scope) != (stream, window, device):
+        raise Rejected(Reason.WRONG_ADDRESS, "the release speaks of another stream, window or device")
+    _check(message, policy, latest)
+    known = db.execute(
+        select(collected.c.payload).where(
+            collected.c.stream == stream,
+            collected.c.window == window,
+            collected.c.device == device,
+            collected.c.first == message.first,
+        )
+    ).scalar()
+    if known == payload:
+        return 0
+    if known is not None:
+        raise Rejected(Reason.TAMPERED, f"the window from tick {message.first} came before with other counts")
+    late = message.first <= _added_through(db, stream, window)
+    if late and message.first < _newest(db, stream, window, device):
+        return 0  # a device releases one window after the other: this one was added and is forgotten
+    db.execute(
+        insert(collected).values(
+            stream=stream, window=window, device=device, first=message.first, payload=payload
+        )
+    )
+    if not late:
+        return 0
+    _count_late(db, device, stream, message.ticks)
+    return message.ticks
+
+
+def _check(message: Release, policy: StreamPolicy, latest: int) -> None:
+    """Rejected unless the release is one that a device may make under the policy."""
+    wanted = policy.device_windows[message.window]
+    if message.states != policy.states or message.devices != 1:
+        raise Rejected(
+            Reason.POLICY_MISMATCH, "the release has other states than the policy, or many devices"
+        )
+    if message.scale < wanted.scale:
+        raise Rejected(
+            Reason.POLICY_MISMATCH,
+            f"noise of scale {message.scale:g} costs more than the {wanted.scale:g} that was charged",
+        )
+    if message.first % wanted.ticks or message.last != message.first + wanted.ticks - 1:
+        raise Rejected(Reason.IMPOSSIBLE_TICK, f"{message.first}…{message.last} is no window of the policy")
+    if message.ticks > wanted.ticks:
+        raise Rejected(Reason.IMPOSSIBLE_TICK, f"{message.ticks} ticks in a window of {wanted.ticks}")
+    if message.last > latest:
+        raise Rejected(
+            Reason.FUTURE_TICK, f"tick {message.last} is in the future: {latest} is the latest possible"
+        )
+    if len(message.counts) == 2 and sum(message.counts) != message.ticks:
+        raise Rejected(Reason.MALFORMED, "the counts of two states do not add up to the ticks")
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A sum just made."""
+
+    window: str
+    first: int
+    devices: int
+
+
+def add_due(
+    db: Connection, stream: str, policy: StreamPolicy, *, through: int, topics: Topics
+) -> list[Added]:
+    """Add up every window that ended at or before tick `through`, within the caller's transaction."""
+    done = []
+    for window, wanted in policy.device_windows.items():
+        after = _added_through(db, stream, window)
+        last = (through + 1) // wanted.ticks * wanted.ticks - 1
+        if last <= after:
+            continue
+        rows = db.execute(
+            select(collected.c.first, collected.c.payload)
+            .where(
+                collected.c.stream == stream,
+                collected.c.window == window,
+                collected.c.first > after,
+                collected.c.first <= last,
+            )
+            .order_by(collected.c.first, collected.c.device)
+        ).all()
+        for first, group in groupby(rows, key=lambda row: int(row.first)):
+            messages = [decode(Release, row.payload) for row in group]
+            number = 1 + (db.execute(select(func.max(aggregate.c.id))).scalar() or 0)
+            message = _sum(messages, policy, number=number)
+            topic = topics.release(stream, window, COHORT)
+            db.execute(insert(aggregate).values(id=number, topic=topic, payload=encode(message), sent=False))
+            done.append(Added(window, first, len(messages)))
+        if rows:
+            _mark_added(db, stream, window, last)
+            _prune(db, stream, window, last)
+    return done
+
+
+def _sum(messages: list[Release], policy: StreamPolicy, *, number: int) -> Release:
+    """The counts of all devices together, each with its own noise, and the largest loss that a device states."""
+    one = max(messages, key=lambda message: message.loss)
+    ticks = sum(message.ticks for message in messages)
+    counts = tuple(sum(column) for column in zip(*(message.counts for message in messages), strict=True))
+    spread = sum(variance(message.scale) for message in messages)
+    off = half_width(0.0, spread) / ticks
+    return Release(
+        stream=one.stream,
+        window=one.window,
+        scope=COHORT,
+        first=one.first,
+        last=one.last,
+        devices=len(messages),
+        ticks=ticks,
+        states=policy.states,
+        counts=counts,
+        frequencies=tuple(count / ticks for count in counts),
+        standard_errors=(math.sqrt(spread) / ticks,) * len(counts),
+        intervals=tuple((count / ticks - off, count / ticks + off) for count in counts),
+        scale=min(message.scale for message in messages),
+        tilt=max(message.tilt for message in messages),
+        loss=one.loss,
+        budget=policy.epsilon.public,
+        adversary=policy.adversary,
+        theta=one.theta,
+        entry=number,
+    )
+
+
+def unsent(db: Connection) -> list[tuple[int, str, bytes]]:
+    """Sums that are not known to be published: number, topic, bytes."""
+    rows = db.execute(select(aggregate).where(aggregate.c.sent.is_(False)).order_by(aggregate.c.id))
+    return [(row.id, row.topic, row.payload) for row in rows]
+
+
+def mark_sent(db: Connection, number: int) -> None:
+    """Remember that a sum is published. Only the newest sums are kept; their numbers rise for ever."""
+    db.execute(update(aggregate).where(aggregate.c.id == number).values(sent=True))
+    newest = db.execute(select(func.max(aggregate.c.id))).scalar()
+    db.execute(delete(aggregate).where(aggregate.c.sent.is_(True), aggregate.c.id != newest))
+
+
+def _added_through(db: Connection, stream: str, window: str) -> int:
+    found = db.execute(
+        select(closed.c.through).where(
+            closed.c.stream == stream, closed.c.window == window, closed.c.scope == DEVICES
+        )
+    ).scalar()
+    return -1 if found is None else int(found)
+
+
+def _newest(db: Connection, stream: str, window: str, device: str) -> int:
+    """The first tick of the newest window that came of a device; −1 before any did."""
+    found = db.execute(
+        select(func.max(collected.c.first)).where(
+            collected.c.stream == stream, collected.c.window == window, collected.c.device == device
+        )
+    ).scalar()
+    return -1 if found is None else int(found)
+
+
+def _mark_added(db: Connection, stream: str, window: str, through: int) -> None:
+    mine = (closed.c.stream == stream) & (closed.c.window == window) & (closed.c.scope == DEVICES)
+    if db.execute(update(closed).where(mine).values(through=through)).rowcount == 0:
+        db.execute(insert(closed).values(stream=stream, window=window, scope=DEVICES, through=through))
+
+
+def _prune(db: Connection, stream: str, window: str, through: int) -> None:
+    """Forget what is added, but each device's newest: the broker retains that, and sends it again."""
+    newer = collected.alias()
+    followed = exists().where(
+        newer.c.stream == collected.c.stream,
+        newer.c.window == collected.c.window,
+        newer.c.device == collected.c.device,
+        newer.c.first > collected.c.first,
+    )
+    db.execute(
+        delete(collected).where(
+            collected.c.stream == stream,
+            collected.c.window == window,
+            collected.c.first <= through,
+            followed,
+        )
+    )
+
+
+def _count_late(db: Connection, device: str, stream: str, ticks: int) -> None:
+    mine = (tally.c.device == device) & (tally.c.stream == stream)
+    if db.execute(update(tally).where(mine).values(late=tally.c.late + ticks)).rowcount == 0:
+        db.execute(insert(tally).values(device=device, stream=stream, counted=0, late=ticks))

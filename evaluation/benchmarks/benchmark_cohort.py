@@ -1,0 +1,45 @@
+"""A cohort's database for a benchmark: in a folder that is gone afterwards, its keys, its policy followed."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from hushmq.broker.contract.messages import Policy, encode
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.broker.contract.topics import Topics
+from hushmq.broker.service.log import logger
+from hushmq.calibrator.cohort import Cohort
+from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.store import tables as store
+
+OPS, KEY = PrivateKey.generate(), PrivateKey.generate()
+TOPICS = Topics("bench")
+
+
+@contextmanager
+def benched(
+    policy: Policy, *, clock: Callable[[], float] = time.time, grace_s: float = 1.0
+) -> Iterator[tuple[Cohort, Engine]]:
+    """The cohort, and its database."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = store.open_store(store.sqlite_url(Path(folder) / "ledger.db"))
+        cohort = Cohort(
+            engine,
+            cohort=TOPICS.cohort,
+            key=KEY,
+            ops_keys=[OPS.public],
+            grace_s=grace_s,
+            clock=clock,
+            log=logger("error"),
+        )
+        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(policy)))])
+        try:
+            yield cohort, engine
+        finally:
+            engine.dispose()

@@ -1,0 +1,56 @@
+"""Drawing noise: batches of samples against one system call and one comparison per sample."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from fractions import Fraction
+
+from hushmq.calibrator.models.draw_noise import noisy
+from hushmq.evaluation.benchmarks.benchmark_row import Row
+from hushmq.evaluation.benchmarks.calibration_speed import fastest
+from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.pufferfish.noise.discrete_laplace import discrete_laplace
+from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber, threshold
+
+NOISE = Noise(0.48, 0.46)
+SAMPLES = 100_000
+FOUR = [[0.55 if u == z else 0.15 for z in range(4)] for u in range(4)]
+SCALE = Fraction(8.9)
+DRAWS = 2_000
+
+
+def plain_perturb(states: Sequence[int], thresholds: tuple[int, int]) -> list[int]:
+    """Each state by itself: eight bytes of the operating system's, one comparison."""
+    return [state ^ (int.from_bytes(os.urandom(8)) < thresholds[state]) for state in states]
+
+
+def run() -> list[Row]:
+    """Bits, categories and counts."""
+    bits, categories = [n & 1 for n in range(SAMPLES)], [n & 3 for n in range(SAMPLES)]
+    thresholds = (threshold(NOISE.rho0), threshold(NOISE.rho1))
+    perturber, four = Perturber(NOISE), CategoryPerturber(FOUR)
+    bare, _ = fastest(lambda: plain_perturb(bits, thresholds), rounds=3)
+    source, _ = fastest(lambda: os.urandom(8 * SAMPLES))
+    ours, _ = fastest(lambda: perturber.perturb(bits))
+    ours4, _ = fastest(lambda: four.perturb(categories))
+    against = f"os.urandom and a comparison, sample by sample ({SAMPLES / bare:,.0f} /s)"
+    device, _ = fastest(lambda: [discrete_laplace(SCALE) for _ in range(DRAWS)], rounds=3)
+    opendp, _ = fastest(lambda: noisy([0] * DRAWS, scale=float(SCALE)), rounds=3)
+    return [
+        Row("bits perturbed", SAMPLES / ours, "/s", against, bare / ours, "≥ 150,000 /s"),
+        Row(
+            "of that, os.urandom alone",
+            100 * source / ours,
+            "%",
+            "the time of perturbing bits",
+        ),
+        Row("categories of 4 perturbed", SAMPLES / ours4, "/s", against, bare / ours4),
+        Row(
+            f"discrete Laplace draws, scale {float(SCALE):g}",
+            DRAWS / device,
+            "/s",
+            f"OpenDP's sampler ({DRAWS / opendp:,.0f} /s)",
+            opendp / device,
+        ),
+    ]

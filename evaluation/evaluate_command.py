@@ -1,0 +1,101 @@
+"""`hushmq evaluate`: the papers' tables and figures, and ours beside them, on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from hushmq.broker.contract.problem import Problem
+from hushmq.commands.arguments import add_json
+from hushmq.evaluation.evaluation_progress import watching
+from hushmq.evaluation.section_list import SECTIONS
+
+NOTES = """Writes DIR/SECTION.md with its tables as CSV and its figures as PNG, and all of it in SECTION.json. Each says
+from which seed, with which versions and in what time it was made (a CSV file in its first line, after #). The
+same seed gives the same numbers. Simulated noise is seeded here; the agent's and the calibrator's never is.
+A section whose recordings or packages are missing is skipped and says so; the exit code is still 0.
+
+sections:
+{sections}
+
+examples:
+  hushmq evaluate --quick                 all sections, small, in a minute
+  hushmq evaluate composition             one section in full
+  hushmq evaluate --out results --seed 7  all in full, up to half an hour on two cores"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    listing = "\n".join(f"  {name:<12}  {section.title}" for name, section in SECTIONS.items())
+    parser.epilog = NOTES.format(sections=listing)
+    parser.add_argument(
+        "section", nargs="*", metavar="SECTION", help="which to run, as listed below (default: all)"
+    )
+    parser.add_argument("--quick", action="store_true", help="small versions of everything, within a minute")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results"), metavar="DIR", help="where results go (default results)"
+    )
+    parser.add_argument("--seed", type=_seed, default=1, metavar="N", help="0 or more (default 1)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path("../shared/data"),
+        metavar="DIR",
+        help="where the recordings are (default ../shared/data)",
+    )
+    parser.add_argument("--list", action="store_true", help="name the sections and run none")
+    add_json(parser)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    if unknown := [name for name in args.section if name not in SECTIONS]:
+        raise Problem(f"unknown section {unknown[0]!r}: choose from {', '.join(SECTIONS)}")
+    names = [name for name in SECTIONS if name in args.section or not args.section]
+    if args.list:
+        titles = {name: SECTIONS[name].title for name in names}
+        print(json.dumps(titles) if args.json else "\n".join(f"{n:<12}  {t}" for n, t in titles.items()))
+        return 0
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Problem(f"--out: {args.out}: {error.strerror}; give a folder that can be written") from None
+    # matplotlib is wanted from here on, and takes its time: not for --help, --list or a typing error.
+    from hushmq.evaluation import section_runner as runner  # noqa: PLC0415
+
+    plan = runner.Plan(names, args.quick, args.seed, args.data, args.out)
+    with watching(len(names)) as watcher:
+        done = list(runner.run(plan, watcher))
+    answer = {
+        "out": str(args.out),
+        "quick": args.quick,
+        "seed": args.seed,
+        "sections": [
+            {
+                "name": made.name,
+                "status": made.status,
+                "reason": made.reason or None,
+                "seconds": round(made.seconds, 3),
+                "files": [path.name for path in files],
+            }
+            for made, files in done
+        ],
+    }
+    if args.json:
+        print(json.dumps(answer))
+        return 0
+    grid = Grid("section", "status", "seconds", "files", title=f"results in {args.out}")
+    for made, files in done:
+        status = f"skipped: {made.reason}" if made.reason else "done"
+        grid.add_row(made.name, status, f"{made.seconds:.1f}", str(len(files)))
+    Console(width=None if sys.stdout.isatty() else 120).print(grid)
+    return 0

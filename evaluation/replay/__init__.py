@@ -1,0 +1,1 @@
+"""Real recordings replayed through agents, a broker and the calibrator."""

@@ -1,0 +1,147 @@
+"""The folder of results: Markdown, CSV and PNG of each section, and a JSON file that holds all of it.
+
+Every file says from which seed, with which versions and in what time it was made.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from matplotlib import rc_context
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from hushmq.evaluation.section_report import Finding, Item, Picture, Table, shown
+from hushmq.explain.picture import STYLE, sheet
+
+COLOURS = 128
+"""Enough for lines and the shades between them and the paper; it halves the files."""
+
+PACKAGES = ("hushmq", "numpy", "scipy", "opendp", "matplotlib", "torch")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A section as it ran: how, how long, and what came of it."""
+
+    name: str
+    title: str
+    about: str
+    status: Literal["done", "skipped"]
+    reason: str
+    quick: bool
+    seed: int
+    seconds: float
+    versions: dict[str, str]
+    items: Sequence[Item] = ()
+
+    def origin(self) -> str:
+        """One line that every file carries."""
+        used = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        return f"{'quick' if self.quick else 'full'} run, seed {self.seed}, {self.seconds:.1f} s; {used}"
+
+
+def versions() -> dict[str, str]:
+    """What ran: Python and the packages that the numbers may depend on."""
+    found = {"Python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def write(made: Made, folder: Path) -> list[Path]:
+    """Write a section's files, in place of those of an earlier run; their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in (*folder.glob(f"{made.name}.*"), *folder.glob(f"{made.name}-*")):
+        stale.unlink()
+    paths = [folder / f"{made.name}.md"]
+    paths[0].write_text(markdown(made), encoding="utf-8")
+    for item in made.items:
+        if isinstance(item, Table):
+            paths.append(folder / f"{made.name}-{item.name}.csv")
+            _write_csv(item, paths[-1], made.origin())
+        elif isinstance(item, Picture):
+            paths.append(folder / f"{made.name}-{item.name}.png")
+            _write_png(item, paths[-1], made.origin())
+    paths.append(folder / f"{made.name}.json")
+    paths[-1].write_text(json.dumps(as_json(made), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return paths
+
+
+def markdown(made: Made) -> str:
+    """A section as a document of its own."""
+    parts = [f"# {made.title}", made.about, f"_{made.origin()}_"]
+    if made.status == "skipped":
+        parts.append(f"**Skipped:** {made.reason}.")
+    findings = [item for item in made.items if isinstance(item, Finding)]
+    if findings:
+        parts.append(bullets(findings))
+    for item in made.items:
+        if isinstance(item, Table):
+            parts.append(markdown_table(item))
+        elif isinstance(item, Picture):
+            parts.append(f"![{item.figure.title}]({made.name}-{item.name}.png)")
+    return "\n\n".join(parts) + "\n"
+
+
+def bullets(findings: Sequence[Finding]) -> str:
+    """Findings as a list; what was lost or left out is marked."""
+    marks = {"loses": "**We lose:** ", "skipped": "**Skipped:** "}
+    return "\n".join(f"- {marks.get(finding.kind, '')}{finding.text}" for finding in findings)
+
+
+def markdown_table(table: Table) -> str:
+    """A table under its title, numbers to the right."""
+    numeric = [
+        any(isinstance(row[column], (int, float)) for row in table.rows)
+        for column in range(len(table.columns))
+    ]
+    lines = [
+        _line(table.columns),
+        "|" + "|".join("---:" if right else "---" for right in numeric) + "|",
+        *(_line([shown(cell) for cell in row]) for row in table.rows),
+    ]
+    return "\n\n".join([f"**{table.title}**", "\n".join(lines), *([table.note] if table.note else [])])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _write_csv(table: Table, path: Path, origin: str) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        file.write(f"# {table.title}; {origin}\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table.columns)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in table.rows)
+
+
+def _write_png(picture: Picture, path: Path, origin: str) -> None:
+    drawn = io.BytesIO()
+    with rc_context(STYLE):
+        sheet(picture.figure).savefig(drawn, format="png", dpi=110)
+    info = PngInfo()
+    info.add_text("Title", picture.figure.title)
+    info.add_text("Description", origin)
+    image = (
+        Image.open(drawn)
+        .convert("RGB")
+        .quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    )
+    image.save(path, optimize=True, pnginfo=info)
+
+
+def as_json(made: Made) -> dict[str, Any]:
+    """Everything, for programs: `page` builds the summary from it."""
+    return {**asdict(made), "items": [{"is": type(item).__name__, **asdict(item)} for item in made.items]}

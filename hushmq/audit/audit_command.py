@@ -1,0 +1,155 @@
+"""The command: whose claim, how many samples, and the verdict."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hushmq.agent.perturb import Mechanism
+from hushmq.audit.claim import Claim, of_agent, typed
+from hushmq.audit.measure import Audit, Perturb, audit
+from hushmq.broker.contract.messages import Batch, decode
+from hushmq.broker.contract.noise_message import Flips
+from hushmq.broker.contract.packing import unpack
+from hushmq.broker.contract.problem import Problem
+from hushmq.commands.answer import Line, answer
+from hushmq.commands.arguments import add_adversary, add_json, blaming, positive, probability
+from hushmq.commands.progress_bar import bar
+from hushmq.pufferfish.binary.stream_loss import Noise
+
+NUMBERS = ("q", "r", "rho0", "rho1", "epsilon")
+FEWEST, MOST = 10_000, 10**10
+
+NOTES = """Perturbs simulated states as a device would, and looks for outputs that give away more than is claimed.
+The device's own data is never read. Everything shown is a lower bound on the loss, and all of them
+together are right with the stated confidence.
+
+transcripts  from how often the most telling outputs around one tick are seen; assumes nothing about the noise
+ticks        from how often single states are flipped; assumes that ticks are perturbed independently
+independence a test of that assumption
+
+Exit code 0: nothing refutes the claim. 1: it is refuted, and the verdict says why. With --config it is the
+claim that the agent's stream makes to operators, for the settings in its folder; what the device releases
+beside the stream is priced as stated, not sampled. A stream of more than two states is audited on one chain of
+its Θ, so that less of the loss is shown.
+
+examples:
+  hushmq audit --config agent.toml
+  hushmq audit --config agent.toml --stream motion --json
+  hushmq audit --q 0.0893 --r 0.1092 --rho0 0.4818 --rho1 0.4612 --epsilon 1
+  hushmq audit --q 0.0893 --r 0.1092 --rho0 0.2689 --rho1 0.2689 --epsilon 1   # plain randomized response"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = NOTES
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="an agent's TOML file: audit what it follows"
+    )
+    parser.add_argument("--stream", metavar="NAME", help="with --config: which stream, if there are several")
+    for name, help_ in (
+        ("q", "chance per tick of 0→1, inside (0, 1)"),
+        ("r", "chance per tick of 1→0, inside (0, 1)"),
+        ("rho0", "the probability that a 0 is sent as 1, inside (0, 1)"),
+        ("rho1", "the probability that a 1 is sent as 0, inside (0, 1)"),
+    ):
+        parser.add_argument(f"--{name}", type=probability, metavar=name.upper(), help=help_)
+    parser.add_argument("--epsilon", type=positive, metavar="E", help="the loss that is claimed, in nats")
+    add_adversary(parser)
+    parser.add_argument(
+        "--ticks",
+        type=int,
+        default=20_000_000,
+        metavar="N",
+        help=f"how many ticks to perturb, {FEWEST} to {MOST}: more show more (default 20000000, about ten seconds)",
+    )
+    parser.add_argument(
+        "--confidence",
+        type=probability,
+        default=0.99,
+        metavar="C",
+        help="how surely a claim that is true is not refuted, inside (0, 1) (default 0.99)",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    claim = _claim(args)
+    if not FEWEST <= args.ticks <= MOST:
+        raise Problem(f"--ticks: {args.ticks} is out of range: {FEWEST} to {MOST}")
+    with blaming("the noise"):
+        found = audit(
+            claim, _as_a_device(claim), ticks=args.ticks, confidence=args.confidence, progress=bar("audit")
+        )
+    answer(_lines(found, as_json=args.json), as_json=args.json)
+    return 1 if found.objections() else 0
+
+
+def _claim(args: argparse.Namespace) -> Claim:
+    given = [name for name in NUMBERS if getattr(args, name) is not None]
+    if args.config is not None:
+        if given:
+            raise Problem(f"--config and --{given[0]}: give the agent's file or the numbers, not both")
+        return of_agent(args.config, args.stream)
+    if args.stream is not None:
+        raise Problem("--stream: it chooses among an agent's streams; give --config as well")
+    if missing := [f"--{name}" for name in NUMBERS if name not in given]:
+        raise Problem(f"{', '.join(missing)}: missing; give all of them, or --config with an agent's file")
+    with blaming(f"--rho0 {args.rho0:g} --rho1 {args.rho1:g}"):
+        return typed(args.q, args.r, Noise(args.rho0, args.rho1), args.epsilon, args.adversary)
+
+
+def _as_a_device(claim: Claim) -> Perturb:
+    """States to outputs the way a device publishes them: perturbed, packed, encoded; and read again."""
+    mechanism = Mechanism(claim.setting)
+
+    def perturb(states: bytes) -> bytes:
+        batches = (decode(Batch, made.payload) for made in mechanism.batches("audit", 0, states, None))
+        return b"".join(unpack(batch.states, batch.count, batch.bits) for batch in batches)
+
+    return perturb
+
+
+def _lines(found: Audit, *, as_json: bool) -> list[Line]:
+    claim, objections = found.claim, found.objections()
+    why = "; ".join(objections.values())
+    noise = claim.setting.noise
+    lines = [
+        Line("epsilon", claim.epsilon, f"loss claimed, {claim.adversary} adversary"),
+        *(
+            [
+                Line("rho0", noise.rho0, "a 0 is sent as 1 with this probability, as stated"),
+                Line("rho1", noise.rho1, "a 1 is sent as 0 with this probability, as stated"),
+            ]
+            if isinstance(noise, Flips)
+            else [
+                Line(
+                    "kept",
+                    min(row[x] for x, row in enumerate(noise.emission)),
+                    "least chance of the true state",
+                )
+            ]
+        ),
+        Line("stated", claim.stated(claim.adversary), "loss computed from the noise as stated"),
+    ]
+    for adversary in sorted(found.by_ticks):
+        best = found.best_transcripts(adversary)
+        lines += [
+            Line(
+                f"transcripts_{adversary}",
+                max(0.0, best.bound),
+                f"at least; {best.witness.words} seen {best.right} times of {best.draws} if the middle is "
+                f"{best.witness.state}, {best.wrong} if {best.witness.other}",
+            ),
+            Line(f"ticks_{adversary}", found.by_ticks[adversary], "at least, if ticks are independent"),
+        ]
+    return [
+        *lines,
+        Line(
+            "independence", found.independence, "chance of as much dependence between ticks, if there is none"
+        ),
+        Line("ticks", found.ticks, "perturbed"),
+        Line("confidence", found.confidence, "of all this together"),
+        Line("verdict", "refuted" if objections else "within the claim", why),
+        # A program has no use for meanings, but for this one.
+        *([Line("why", why or None, "")] if as_json else []),
+    ]

@@ -1,0 +1,1 @@
+"""Commands of the front door: the mathematics at the command line."""

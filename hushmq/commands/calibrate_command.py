@@ -1,0 +1,73 @@
+"""`hushmq calibrate`: the noise for one binary chain and a given loss."""
+
+from __future__ import annotations
+
+import argparse
+
+from hushmq.commands.answer import Line, answer
+from hushmq.commands.arguments import add_adversary, add_chain, add_epsilon, add_json, blaming
+from hushmq.pufferfish.binary.stream_loss import Box, limits, loss, optimal_noise
+
+NOTES = """The noise flips a 0 with probability rho0 and a 1 with probability rho1. Of all noise within the loss
+it is the one that leaves most of the signal: 1 - rho0 - rho1 is largest. With --weights stationary it
+is the one that flips the smallest share of samples with no rho above 1/2 (CGSSY Corollary 1); below
+some loss that one answers the commoner state almost always, and tells little.
+
+tau0 and tau1 are the noise's tilts towards 0 and 1. epsilon is the loss reached, never above what was
+asked. scale is what a count over any windows needs instead, from an adversary who knows the chain alone.
+
+examples:
+  hushmq calibrate --q 0.0893 --r 0.1092 --epsilon 1
+  hushmq calibrate --q 0.0893 --r 0.1092 --epsilon 1 --adversary prior --json"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = NOTES
+    add_chain(parser)
+    add_epsilon(parser)
+    add_adversary(parser)
+    parser.add_argument(
+        "--weights",
+        choices=("equal", "stationary"),
+        default="equal",
+        help="how a flipped 0 and a flipped 1 count in what is least (default equal)",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    theta = Box.point(args.q, args.r)
+    weights = (args.r, args.q) if args.weights == "stationary" else None
+    with blaming(f"--epsilon {args.epsilon:g} with --q {args.q:g} --r {args.r:g}"):
+        noise = optimal_noise(theta, args.epsilon, args.adversary, weights)
+        scale = count_scale(theta, args.epsilon)
+        reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
+    answer(
+        [
+            Line("rho0", noise.rho0, "a 0 is sent as 1 with this probability"),
+            Line("rho1", noise.rho1, "a 1 is sent as 0 with this probability"),
+            Line("tau0", noise.tau0, "nats towards 0 from one sample"),
+            Line("tau1", noise.tau1, "nats towards 1 from one sample"),
+            Line("epsilon", reached, f"loss reached, {args.adversary} adversary"),
+            Line("scale", scale, "Laplace scale of one count, prior adversary"),
+        ],
+        as_json=args.json,
+    )
+    return 0
+
+
+def count_scale(theta: Box, epsilon: float) -> float:
+    """The Laplace scale of a count over any set of disjoint windows, 1/τ with τ the largest tilt within ε.
+
+    docs/theory.md, Theorem 3. A count tilts alike towards both states. For q+r < 1 the directions are
+    independent, so τ = min(log M0, log M1); otherwise each uses both tilts, and the equal pair is searched for.
+    """
+    low, high = sorted(limits(theta, epsilon, "prior"))
+    if theta.q_high + theta.r_high >= 1.0:
+        while high - low > 1e-12 * high:
+            middle = 0.5 * (low + high)
+            if loss(theta, tau0=middle, tau1=middle, adversary="prior") <= epsilon:
+                low = middle
+            else:
+                high = middle
+    return 1.0 / low

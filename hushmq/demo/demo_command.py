@@ -1,0 +1,365 @@
+"""The demo from start to verdict."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.live import Live
+
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.mqtt.connection import Offline
+from hushmq.broker.mqtt.endpoint import Endpoint, Tls
+from hushmq.broker.provision.nats import NatsServer
+from hushmq.broker.service.log import logger
+from hushmq.demo import disk_accounts as books
+from hushmq.demo.audience import Auditor, Reader
+from hushmq.demo.demo_plan import (
+    CALIBRATOR,
+    OPS,
+    READER,
+    STREAM,
+    Address,
+    Plan,
+    make_plan,
+    write_agent,
+    write_calibrator,
+)
+from hushmq.demo.demo_processes import Stage
+from hushmq.demo.demo_view import WIDTH, Moment, render
+from hushmq.demo.verdict import Check, judge, turned
+
+PASSWORD_VARIABLE = "HUSHMQ_BROKER_PASSWORD"  # noqa: S105  # the name of a variable, not a password
+
+EXAMPLES = f"""examples:
+  hushmq demo                               half a minute, eight wearables, a broker of its own
+  hushmq demo --seconds 60 --agents 16      longer, with more devices
+  hushmq demo --json                        one JSON object at the end, for scripts
+  hushmq demo --keep                        leave the folder: databases, logs, settings files
+  hushmq demo --broker mqtt://me@nas:1883   on your own broker (password in ${PASSWORD_VARIABLE}),
+                                            where "me" may read and write hush/1/#
+
+exit code 0 only if the loop closed: every tick accounted for, a tighter setting applied by every
+agent, a release charged and published, the ledger within budget, nothing raw on any topic"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="how long to play (5 to 3600; default 30)"
+    )
+    parser.add_argument(
+        "--agents", type=int, default=8, help="simulated wearables, a process each (3 to 64; default 8)"
+    )
+    parser.add_argument(
+        "--epsilon",
+        type=float,
+        default=4.0,
+        help="ε of the operator; the public gets half (0.5 to 10; default 4)",
+    )
+    parser.add_argument("--until-closed", action="store_true", help="stop as soon as the loop has closed")
+    parser.add_argument("--broker", metavar="URL", help="use this broker, mqtt[s]://[user@]host[:port]")
+    parser.add_argument(
+        "--ca",
+        type=Path,
+        metavar="FILE",
+        help="authority that vouches for that broker, PEM (default: the system's)",
+    )
+    parser.add_argument("--port", type=int, help="port of the demo's own broker (default: a free one)")
+    parser.add_argument("--keep", action="store_true", help="leave the folder for inspection")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object at the end and nothing else"
+    )
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="save the last screen as a picture")
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    plan = make_plan(agents=args.agents, epsilon=args.epsilon, now=time.time())
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with _folder(keep=args.keep, quiet=args.json) as folder:
+            return _play(args, plan, folder)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name, low, high in (("seconds", 5, 3600), ("agents", 3, 64), ("epsilon", 0.5, 10)):
+        value = getattr(args, name)
+        if not low <= value <= high:
+            raise Problem(f"--{name}: {value:g} is out of range: {low} to {high}")
+    if args.port is not None and not 1 <= args.port <= 65535:
+        raise Problem(f"--port: {args.port} is out of range: 1 to 65535")
+    if args.port is not None and args.broker is not None:
+        raise Problem("--port belongs to the demo's own broker: leave it out with --broker")
+    if args.ca is not None and args.broker is None:
+        raise Problem("--ca belongs to a broker of your own: give --broker mqtts://… as well")
+    if args.picture is not None:
+        if args.picture.is_dir():
+            raise Problem(f"--picture: {args.picture} is a folder: name a file in it")
+        if not os.access(args.picture.absolute().parent, os.W_OK):
+            raise Problem(f"--picture: {args.picture}: its folder cannot be written")
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _folder(*, keep: bool, quiet: bool) -> Iterator[Path]:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="hushmq-demo-"))
+    except OSError as error:
+        raise Problem(f"no temporary folder can be made ({error.strerror}): set TMPDIR to one") from None
+    try:
+        yield folder
+    finally:
+        if keep:
+            print(f"kept: {folder}", file=sys.stderr if quiet else sys.stdout)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(slots=True)
+class Venue:
+    """The broker of the demo: its own, or the user's."""
+
+    address: Address
+    server: NatsServer | None
+
+    @classmethod
+    def open(cls, args: argparse.Namespace, plan: Plan, folder: Path) -> Venue:
+        if args.broker is None:
+            server = NatsServer(plan.site, folder / "broker", port=args.port)
+            server.start()
+            return cls(Address(f"mqtt://{server.host}:{server.port}"), server)
+        scheme, mark, rest = args.broker.partition("://")
+        username, _, host = rest.rpartition("@")
+        if ":" in username:
+            raise Problem(f"--broker: give the password in {PASSWORD_VARIABLE}, not in the address")
+        address = Address(
+            f"{scheme}{mark}{host}",
+            username or None,
+            os.environ.get(PASSWORD_VARIABLE),
+            None if args.ca is None else args.ca.absolute(),
+            shared=True,
+        )
+        venue = cls(address, None)
+        venue.endpoint(OPS)  # a bad address is told before anything starts
+        return venue
+
+    def endpoint(self, name: str) -> Endpoint:
+        if self.server is not None:
+            return self.server.endpoint(name)
+        address = self.address
+        tls = None if address.ca is None else Tls(address.ca)
+        return Endpoint.parse(address.url, username=address.username, password=address.password, tls=tls)
+
+    @property
+    def name(self) -> str:
+        return f"nats on port {self.server.port}" if self.server is not None else self.address.url
+
+    def close(self) -> None:
+        if self.server is not None:
+            self.server.kill()  # half a second sooner than in good order, and nobody comes back to it
+
+
+def _play(args: argparse.Namespace, plan: Plan, folder: Path) -> int:
+    with contextlib.ExitStack() as leaving:
+        log = logger("info", "json", leaving.enter_context((folder / "demo.log").open("w")))
+        venue = Venue.open(args, plan, folder)
+        leaving.callback(venue.close)
+        auditor = Auditor(plan, venue.endpoint(OPS), log)
+        leaving.callback(auditor.connection.stop, timeout=0.5)
+        if venue.server is None:
+            leaving.callback(_clear_retained, auditor)
+        began = time.monotonic()
+        if (why := auditor.push_policy()) is not None:
+            raise Problem(f"the broker at {venue.address.url} cannot be used: {why}")
+        reader = Reader(plan, venue.endpoint(READER))
+        leaving.callback(reader.stop)
+        reader.start()
+        stage = Stage()
+        leaving.callback(stage.stop, patience=0.5)  # whoever is killed loses nothing
+        # Called first, before anything is asked to stop, whatever has happened.
+        leaving.callback(_interrupted_no_more)
+        _start_players(stage, plan, venue.address, folder)
+        moment, checks = _watch(args, plan, folder, stage, auditor, reader, venue, began)
+    if args.json:
+        print(json.dumps(_report(plan, moment, checks)))
+    return 0 if all(check.passed for check in checks) else 1
+
+
+def _interrupted_no_more() -> None:
+    """Everything is being stopped already, and that takes two seconds at most: a second Ctrl-C changes nothing."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _start_players(stage: Stage, plan: Plan, address: Address, folder: Path) -> None:
+    config = write_calibrator(plan, address, folder)
+    stage.add(CALIBRATOR, ["calibrator", "run", "--config", str(config)], folder / CALIBRATOR / "log")
+    for wearable in plan.wearables:
+        config = write_agent(plan, wearable, address, folder)
+        stage.add(wearable.name, ["agent", "run", "--config", str(config)], folder / wearable.name / "log")
+
+
+class Truth:
+    """True frequencies of the released windows: only the demo knows them, because it simulates the wearables."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._chains = [wearable.chain() for wearable in plan.wearables]
+        self.frequencies: dict[int, float] = {}
+
+    def learn(self, auditor: Auditor) -> None:
+        for release in list(auditor.record.releases):
+            if release.entry not in self.frequencies:
+                first = max(release.first, self._chains[0].start_tick)
+                count = release.last - first + 1
+                ones = sum(chain.states(first, count).count(1) for chain in self._chains)
+                self.frequencies[release.entry] = ones / (count * len(self._chains))
+
+
+def _watch(
+    args: argparse.Namespace,
+    plan: Plan,
+    folder: Path,
+    stage: Stage,
+    auditor: Auditor,
+    reader: Reader,
+    venue: Venue,
+    began: float,
+) -> tuple[Moment, list[Check]]:
+    """Show what happens until time is up, then let everything drain, and judge."""
+    truth = Truth(plan)
+    restarts = 0
+
+    def moment(words: str = "") -> Moment:
+        truth.learn(auditor)
+        return Moment(
+            plan=plan,
+            record=auditor.record,
+            truth=truth.frequencies,
+            elapsed=time.monotonic() - began,
+            seconds=args.seconds,
+            broker=venue.name,
+            restarts=restarts,
+            stage=words,
+        )
+
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, quiet=args.json)
+    live = console.is_terminal and not args.json
+    if not live:
+        console.print(f"{len(plan.wearables)} wearables, {venue.name}, {args.seconds:g} s")
+    with (
+        Live(console=console, auto_refresh=False, transient=False)
+        if live
+        else contextlib.nullcontext() as screen
+    ):
+
+        def show(words: str = "", checks: list[Check] | None = None) -> None:
+            if isinstance(screen, Live):
+                screen.update(
+                    render(moment(words), checks or (), width=console.width, height=console.height),
+                    refresh=True,
+                )
+
+        told = 0
+        while time.monotonic() - began < args.seconds:
+            restarts += len(stage.look_after())
+            show()
+            if not live:
+                told = _tell_releases(console, auditor, told)
+            if args.until_closed and turned(plan, auditor.record, reader):
+                break
+            time.sleep(0.25)
+        show("draining")
+        _drain(stage, plan, auditor)
+        checks = judge(
+            plan, auditor.record, books.read(plan, folder), reader, own_broker=venue.server is None
+        )
+        last = moment()
+        show(checks=checks)
+    if not live:
+        console.print(render(last, checks))
+    if args.picture is not None:
+        _save_picture(args.picture, last, checks)
+    return last, checks
+
+
+def _tell_releases(console: Console, auditor: Auditor, told: int) -> int:
+    """Without a terminal: one line per release as it comes."""
+    for release in auditor.record.releases[told:]:
+        value, error = release.frequencies[1], release.standard_errors[1]
+        console.print(
+            f"release {release.entry}: {value:.3f} ± {error:.3f}, loss {release.loss:.3f} of {release.budget:g}"
+        )
+    return len(auditor.record.releases)
+
+
+def _drain(stage: Stage, plan: Plan, auditor: Auditor) -> None:
+    """Stop the agents, which wait for their last batches to be seen; then the calibrator."""
+    names = [wearable.name for wearable in plan.wearables]
+    stage.stop(names, patience=5.0)
+    deadline = time.monotonic() + 3.0
+    while time.monotonic() < deadline:
+        statuses = auditor.record.statuses
+        if all(name in statuses and not statuses[name].online and statuses[name].streams for name in names):
+            break
+        time.sleep(0.02)
+    stage.stop(patience=3.0)
+
+
+def _clear_retained(auditor: Auditor) -> None:
+    """On somebody else's broker: leave no retained message behind."""
+    with contextlib.suppress(Offline):
+        for topic in sorted(auditor.topics):
+            auditor.connection.publish(topic, b"", retain=True)
+    deadline = time.monotonic() + 1.0
+    while auditor.connection.in_flight and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _save_picture(path: Path, moment: Moment, checks: list[Check]) -> None:
+    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))  # noqa: SIM115
+    console.print(render(moment, checks))
+    try:
+        path.write_text(console.export_svg(title="hushmq demo"))
+    except OSError as error:
+        raise Problem(f"--picture: {path}: {error.strerror}") from None
+
+
+def _report(plan: Plan, moment: Moment, checks: list[Check]) -> dict[str, Any]:
+    """The JSON object at the end."""
+    record = moment.record
+    return {
+        "closed": all(check.passed for check in checks),
+        "checks": [asdict(check) for check in checks],
+        "seconds": round(moment.elapsed, 1),
+        "agents": len(plan.wearables),
+        "restarts": moment.restarts,
+        "sampled": sum(
+            one.streams[STREAM].sampled for one in record.statuses.values() if STREAM in one.streams
+        ),
+        "settings": [record.settings[version].model_dump(mode="json") for version in sorted(record.settings)],
+        "releases": [
+            {**release.model_dump(mode="json"), "truth": moment.truth.get(release.entry)}
+            for release in record.releases
+        ],
+        "ledger": record.ledger.model_dump(mode="json") if record.ledger else None,
+    }

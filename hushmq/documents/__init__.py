@@ -1,0 +1,1 @@
+"""Reference documents, generated from the code they describe."""

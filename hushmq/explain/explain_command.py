@@ -1,0 +1,119 @@
+"""The figures and where they go: the terminal, a PNG or SVG file, or JSON."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hushmq.broker.contract.problem import Problem
+from hushmq.commands.arguments import add_adversary, add_chain, add_json, blaming, positive
+from hushmq.commands.progress_bar import bar
+from hushmq.explain.figure import Figure
+from hushmq.explain.figure_output import SUFFIXES, show
+from hushmq.explain.loss_figure import loss_figure
+from hushmq.explain.timeline_figure import timeline_figure
+from hushmq.ledger_command import FORMAT as TIMELINE_FORMAT
+from hushmq.ledger_command import read_history
+
+EXAMPLES = """examples:
+  hushmq explain loss --q 0.0893 --r 0.1092 --epsilon 1
+  hushmq explain timeline TIMELINE.json --budget 2 --output timeline.svg
+  hushmq explain scale CHAIN.json --output scale.png"""
+
+LOSS_NOTES = """The loss of the same flipping probability for both states, against both adversaries and as one
+sample alone would have it; with --epsilon also the pairs of probabilities that keep it.
+
+examples:
+  hushmq explain loss --q 0.0893 --r 0.1092
+  hushmq explain loss --q 0.0893 --r 0.1092 --epsilon 1 --output loss.svg"""
+
+TIMELINE_NOTES = f"""The loss at every tick of a timeline, above the tilts that cause it.
+
+{TIMELINE_FORMAT}
+
+examples:
+  hushmq explain timeline TIMELINE.json
+  hushmq explain timeline TIMELINE.json --adversary prior --budget 2 --output timeline.png"""
+
+SCALE_NOTES = """The Laplace scale each method needs, over a range of ε, with the limit (see hushmq scale --help for the
+methods and for CHAIN.json).
+
+examples:
+  hushmq explain scale CHAIN.json
+  hushmq explain scale CHAIN.json --epsilon 0.5 5 --output scale.svg"""
+
+
+def picture(text: str) -> Path:
+    """The name of a picture file, for argparse."""
+    path = Path(text)
+    if path.suffix not in SUFFIXES:
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in {' or '.join(SUFFIXES)}")
+    return path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    figures = parser.add_subparsers(dest="figure", required=True, metavar="loss|timeline|scale")
+
+    loss = figures.add_parser("loss", help="loss against noise on a binary chain", epilog=LOSS_NOTES)
+    add_chain(loss)
+    loss.add_argument(
+        "--epsilon", type=positive, metavar="E", help="also show the noise that keeps this loss"
+    )
+
+    timeline = figures.add_parser("timeline", help="loss at every tick of a timeline", epilog=TIMELINE_NOTES)
+    timeline.add_argument(
+        "timeline", type=Path, metavar="TIMELINE.json", help="the timeline, as described below"
+    )
+    add_adversary(timeline)
+    timeline.add_argument("--budget", type=positive, metavar="E", help="also show this loss as a line")
+
+    scale = figures.add_parser("scale", help="noise scale against ε, all methods", epilog=SCALE_NOTES)
+    scale.add_argument(
+        "chain", type=Path, metavar="CHAIN.json", help="the chains, as hushmq scale takes them"
+    )
+    scale.add_argument(
+        "--epsilon",
+        type=positive,
+        nargs=2,
+        default=(0.1, 10.0),
+        metavar=("LOW", "HIGH"),
+        help="the range of ε, two positive numbers (default 0.1 10)",
+    )
+    scale.add_argument(
+        "--points", type=int, default=13, metavar="N", help="values of ε to try, 2 to 200 (default 13)"
+    )
+    for figure in (loss, timeline, scale):
+        figure.add_argument(
+            "--output",
+            type=picture,
+            metavar="FILE",
+            help="write a picture, FILE.png or FILE.svg, instead of drawing in the terminal",
+        )
+        add_json(figure)
+
+
+def run(args: argparse.Namespace) -> int:
+    show(_figure(args), output=args.output, as_json=args.json)
+    return 0
+
+
+def _figure(args: argparse.Namespace) -> Figure:
+    if args.figure == "loss":
+        with blaming(f"--q {args.q:g} --r {args.r:g}"):
+            return loss_figure(args.q, args.r, args.epsilon)
+    if args.figure == "timeline":
+        history = read_history(args.timeline)
+        with blaming(str(args.timeline)):
+            return timeline_figure(history, args.adversary, args.budget)
+    # Needs numpy, which the other figures do without.
+    from hushmq.commands.chain_file import read_chains  # noqa: PLC0415
+    from hushmq.explain.scale_figure import scale_figure  # noqa: PLC0415
+
+    low, high = args.epsilon
+    if not low < high:
+        raise Problem(f"--epsilon: {low:g} to {high:g} is no range; LOW must be below HIGH")
+    if not 2 <= args.points <= 200:
+        raise Problem(f"--points: {args.points} is out of range: 2 to 200")
+    given = read_chains(args.chain)
+    return scale_figure(given, low=low, high=high, points=args.points, progress=bar("explain"))

@@ -1,0 +1,38 @@
+"""Where a figure goes: the terminal, a PNG or SVG file, or JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from hushmq.broker.contract.problem import Problem
+from hushmq.explain.figure import Figure
+from hushmq.explain.terminal import draw
+
+SUFFIXES = (".png", ".svg")
+
+
+def show(figure: Figure, *, output: Path | None, as_json: bool) -> None:
+    """Draw the figure in the terminal, or save it as a picture, or print its numbers."""
+    if output is not None:
+        _save(figure, output)
+    if as_json:
+        print(json.dumps(figure.as_json(), allow_nan=False))
+    elif output is None:
+        paint = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        columns = shutil.get_terminal_size((80, 24)).columns
+        print(draw(figure, columns=min(columns, 120), paint=paint))
+
+
+def _save(figure: Figure, path: Path) -> None:
+    if path.suffix not in SUFFIXES:
+        raise Problem(f"--output: {path} does not end in {' or '.join(SUFFIXES)}")
+    from hushmq.explain.picture import save  # noqa: PLC0415  # matplotlib, only for pictures
+
+    try:
+        save(figure, path)
+    except OSError as error:
+        raise Problem(f"--output: {path}: {error.strerror}; give a file that can be written") from None

@@ -1,0 +1,1 @@
+"""Confidence intervals and weights for what is estimated from noisy counts."""

@@ -1,0 +1,1 @@
+"""Drawing noise from the operating system's generator, in integer arithmetic."""

@@ -1,0 +1,87 @@
+"""What is said about the device on the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from hushmq.agent.device_report import Report, StreamReport, metrics, table
+
+STREAM = StreamReport(
+    noise=3,
+    refused=None,
+    sampled=1234,
+    counted=1200,
+    buffered=30,
+    dropped=4,
+    watermark=99,
+    source_trouble=None,
+    values_refused=5,
+    clock_set=1,
+)
+REPORT = Report(
+    device="wearable-1",
+    cohort="home",
+    pid=7,
+    connected=True,
+    broker_error=None,
+    policy=2,
+    policy_refused=None,
+    outbox_bytes=4096,
+    outbox_set_aside=None,
+    batches_sent=12,
+    batches_acknowledged=11,
+    ticks_not_stored=0,
+    streams={"motion": STREAM, "sound": replace(STREAM, noise=None, source_trouble="gone", dropped=0)},
+)
+
+
+def test_metrics_are_what_prometheus_reads() -> None:
+    """Its own parser finds every number under its name, kind and label, each explained, none twice."""
+    found = {family.name: family for family in text_string_to_metric_families(metrics(REPORT))}
+    assert all(family.documentation for family in found.values())
+    assert all(family.type in {"gauge", "counter"} for family in found.values())
+    values = {
+        (sample.name, sample.labels.get("stream")): sample.value
+        for family in found.values()
+        for sample in family.samples
+    }
+    assert len(values) == sum(len(family.samples) for family in found.values()) == 6 + 2 * 8
+    assert values["hushmq_agent_connected", None] == 1
+    assert values["hushmq_agent_batches_sent_total", None] == 12
+    assert values["hushmq_agent_stream_sampled_total", "motion"] == 1234
+    assert values["hushmq_agent_stream_source_works", "motion"] == 1
+    assert values["hushmq_agent_stream_source_works", "sound"] == 0
+    assert values["hushmq_agent_stream_noise", "sound"] == 0
+
+
+def test_a_person_reads_what_is_wrong() -> None:
+    """Nothing is red while all is well; each trouble is told in its own words, in red."""
+    assert "\x1b[31m" not in table(replace(REPORT, streams={"motion": STREAM}), colour=True)
+    wrong = replace(
+        REPORT,
+        connected=False,
+        broker_error="mqtt://h:1: connection refused",
+        policy=None,
+        policy_refused="stale-version",
+        outbox_set_aside="/x/outbox.corrupt-1.db",
+        ticks_not_stored=17,
+    )
+    said = table(wrong, colour=True)
+    for words in (
+        "not connected: mqtt://h:1: connection refused",
+        "none yet: nothing is sampled",
+        ", another one refused: stale-version",
+        "a corrupt outbox was set aside: /x/outbox.corrupt-1.db",
+        "17 ticks not stored: the disk took no more",
+        "none yet: nothing is published",
+        "gone",
+    ):
+        assert f"\x1b[31m{words}\x1b[0m" in said
+    assert "\x1b" not in table(wrong, colour=False)
+    assert "1,234 sampled = 1,200 counted + 30 buffered + 4 dropped" in said
+
+
+def test_a_report_survives_its_way_over_the_socket() -> None:
+    assert Report.from_dict(REPORT.as_dict()) == REPORT

@@ -1,0 +1,430 @@
+"""`hushmq push`: nothing goes out that a device would refuse to read, and what goes out is followed to the devices."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hushmq.__main__ import main
+from hushmq.broker.contract.messages import (
+    Account,
+    LedgerState,
+    NoiseSetting,
+    Policy,
+    Refusal,
+    Status,
+    StreamStatus,
+    encode,
+)
+from hushmq.broker.contract.problem import Reason
+from hushmq.broker.contract.signature import PrivateKey, verify
+from hushmq.broker.contract.theta_message import IntervalTheta
+from hushmq.broker.provision.broker_process import BrokerProcess
+from tests.agent.activity import emission
+from tests.agent.peer import CALIBRATOR
+from tests.calibrator.running import Client
+from tests.calibrator.site import OPS, STREAM, TOPICS, policy, signed, wait_until
+
+POLICY = """
+cohort = "test"
+[streams.motion]
+states = ["still", "moving"]
+period_ms = 1000
+adversary = "prior"
+[streams.motion.discretiser]
+kind = "threshold"
+at = 75.0
+[streams.motion.theta.start]
+q = {low = 0.15, high = 0.45}
+r = {low = 0.15, high = 0.45}
+[streams.motion.theta.floor]
+q = {low = 0.25, high = 0.3}
+r = {low = 0.3, high = 0.35}
+[streams.motion.epsilon]
+operator = 4.0
+public = 1.0
+[streams.motion.windows.hour]
+ticks = 3600
+scopes = ["cohort", "device"]
+"""
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    OPS.save(tmp_path / "ops.key")
+    return tmp_path / "ops.key"
+
+
+def write(folder: Path, text: str = POLICY, name: str = "policy.toml") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def options(broker: BrokerProcess, key: Path, name: str = "ops") -> list[str]:
+    password = key.parent / f"{name}.password"
+    if not password.exists():
+        password.touch(mode=0o600)
+        password.write_text(f"{name}-secret\n")
+    address = ["--broker", f"mqtt://127.0.0.1:{broker.port}"]
+    return ["--key", str(key), *address, "--username", name, "--password-file", str(password)]
+
+
+def stream_status(noise: int | None, refused: Refusal | None = None) -> StreamStatus:
+    return StreamStatus(noise=noise, refused=refused, sampled=0, buffered=0, dropped=0)
+
+
+@contextmanager
+def device(broker: BrokerProcess, name: str, answer: Status) -> Iterator[None]:
+    """A device that is online, and answers the next policy with a status."""
+    with Client(broker, name, TOPICS.policy) as client:
+        client.say(TOPICS.status(name), encode(Status(online=True, policy=None)), retain=True)
+        before = len(client.heard[TOPICS.policy])
+        stop = threading.Event()
+
+        def work() -> None:
+            while not stop.is_set():
+                if len(client.heard[TOPICS.policy]) > before:
+                    client.say(TOPICS.status(name), encode(answer), retain=True)
+                    return
+                stop.wait(0.02)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(10)
+
+
+def test_push_and_follow(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Signed, retained, and every device's answer told: applied by one, refused by the other, so exit code 1."""
+    applied = Status(online=True, policy=1, streams={STREAM: stream_status(1)})
+    refused = Status(online=True, policy=None, refused=Refusal(version=1, reason=Reason.EPSILON_ABOVE_CAP))
+    with (
+        device(nats, "wearable-1", applied),
+        device(nats, "wearable-2", refused),
+        Client(nats, "ops", TOPICS.policy) as ops,
+    ):
+        code = main(["push", write(tmp_path), *options(nats, key), "--yes", "--timeout", "20"])
+        wait_until(lambda: ops.heard[TOPICS.policy])
+        message = verify(Policy, ops.heard[TOPICS.policy][-1], [OPS.public])
+    told = capsys.readouterr().out
+    assert code == 1
+    assert message.version == 1
+    assert "wearable-1: applied" in told
+    assert "wearable-2: refused (epsilon-above-cap)" in told
+    for words in (
+        "noise on the device",
+        "loss to operators",
+        "error of an hourly histogram",
+        "for the device",
+        "a tick is in all 2 of these, and what they cost adds up",
+    ):
+        assert words in told
+    tilts = [float(tilt) for tilt in re.findall(r"tilt ([0-9.]+)", told)]
+    learning, total = map(float, re.findall(r"learning \(([0-9.]+)\) every tick pays ([0-9.]+)", told)[0])
+    assert len(tilts) == 2
+    assert sum(tilts) + learning == pytest.approx(total, abs=2e-5)
+
+
+def test_versions_and_changes_are_found_on_the_broker(
+    broker: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next version is taken, what differs is named, and --dry-run publishes nothing."""
+    with Client(broker, "ops", TOPICS.policy) as ops:
+        ops.say(TOPICS.policy, signed(policy(4)), retain=True)
+        assert main(["push", write(tmp_path), *options(broker, key), "--dry-run"]) == 0
+        told = capsys.readouterr().out
+        assert "policy 4 → 5" in told
+        assert "windows" in told
+        assert "nothing was published" in told
+        assert main(["push", write(tmp_path), *options(broker, key), "--yes", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["version"], found["published"], found["devices"]) == (5, True, {})
+        assert found["streams"][STREAM]["after"]["operator"] <= 4.0
+        stale = write(tmp_path, f"version = 5\n{POLICY}", "stale.toml")
+        assert main(["push", stale, *options(broker, key), "--yes"]) == 2
+        assert "is not above 5" in capsys.readouterr().err
+        slower = write(tmp_path, POLICY.replace("period_ms = 1000", "period_ms = 500"), "slower.toml")
+        assert main(["push", slower, *options(broker, key), "--yes"]) == 2
+        assert "streams.motion.period_ms" in capsys.readouterr().err
+
+
+ACTIVITY = """
+cohort = "test"
+[streams.activity]
+states = ["lying", "sitting", "walking"]
+period_ms = 1000
+adversary = "prior"
+discretiser = {kind = "bins", edges = [1.5, 4.0]}
+epsilon = {operator = 4.0, public = 2.0}
+windows = {hour = {ticks = 3600}}
+[streams.activity.theta.start]
+low = [[0.4, 0.1, 0.1], [0.1, 0.4, 0.1], [0.1, 0.1, 0.4]]
+high = [[0.7, 0.4, 0.4], [0.4, 0.7, 0.4], [0.4, 0.4, 0.7]]
+[streams.activity.theta.floor]
+low = [[0.5, 0.2, 0.2], [0.2, 0.5, 0.2], [0.2, 0.2, 0.5]]
+high = [[0.6, 0.3, 0.3], [0.3, 0.6, 0.3], [0.3, 0.3, 0.6]]
+"""
+
+
+def test_many_states_before_and_after(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is assumed, the noise, both losses and the error of an hour, before and after, and against whom."""
+    path = write(tmp_path, ACTIVITY)
+    with Client(nats, "ops", TOPICS.policy) as ops, Client(nats, "calibrator") as calibrator:
+        assert main(["push", path, *options(nats, key), "--yes", "--timeout", "0"]) == 0
+        told = capsys.readouterr().out
+        assert "none → stay 0.4–0.7, move 0.1–0.4" in told
+        assert "none → kept 0." in told
+        assert "NOTE: both losses are to someone who knows no state at any other instant" in told
+        wait_until(lambda: ops.heard[TOPICS.policy])
+        believed = IntervalTheta.model_validate(
+            {
+                "low": ((0.45, 0.15, 0.15), (0.15, 0.45, 0.15), (0.15, 0.15, 0.45)),
+                "high": ((0.65, 0.35, 0.35), (0.35, 0.65, 0.35), (0.35, 0.35, 0.65)),
+            }
+        )
+        setting = NoiseSetting(
+            version=1,
+            policy=1,
+            cohort="test",
+            stream="activity",
+            theta=believed,
+            noise=emission(believed, 4.0),
+        )
+        calibrator.say(TOPICS.noise("activity"), encode(CALIBRATOR.sign(setting)), retain=True)
+        tighter = write(tmp_path, ACTIVITY.replace("operator = 4.0", "operator = 2.0"), "tighter.toml")
+        assert main(["push", tighter, *options(nats, key), "--dry-run"]) == 0
+        told = capsys.readouterr().out
+        assert "policy 1 → 2" in told
+        assert "stay 0.45–0.65, move 0.15–0.35 → stay 0.45–0.65" in told
+        words = {
+            line[4:32].strip(): [float(number) for number in re.findall(r"\d+\.\d{4}", line)]
+            for line in told.splitlines()
+            if " → " in line and line.startswith("    ")
+        }
+        assert words["noise on the device"][0] > words["noise on the device"][1]
+        assert words["loss to operators"][0] > 3.99
+        assert 1.99 < words["loss to operators"][1] <= 2.0
+        assert words["error of an hourly histogram"][0] < words["error of an hourly histogram"][1]
+        assert main(["push", tighter, *options(nats, key), "--dry-run", "--json"]) == 0
+        after = json.loads(capsys.readouterr().out)["streams"]["activity"]["after"]
+        assert len(after["noise"]) == len(after["theta"]["backward"]["low"]) == 3
+
+
+def test_the_number_of_states_in_use_never_changes(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Devices would refuse it; so it is not even asked about."""
+    with Client(nats, "ops") as ops:
+        ops.say(TOPICS.policy, signed(policy(4)), retain=True)
+        changed = write(tmp_path, ACTIVITY.replace("streams.activity", "streams.motion"))
+        assert main(["push", changed, *options(nats, key), "--yes"]) == 2
+    assert "streams.motion.states: 2 are in use, and how many never changes" in capsys.readouterr().err
+
+
+def test_more_states_than_a_message_holds_are_refused(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is published that nobody could read."""
+    k = 48
+    low = [[0.1234567890123456 if u == x else 0.0012345678901234 for u in range(k)] for x in range(k)]
+    high = [[0.9234567890123456 if u == x else 0.0512345678901234 for u in range(k)] for x in range(k)]
+    text = ACTIVITY.split("[streams.activity.theta.start]", maxsplit=1)[0]
+    text = text.replace('["lying", "sitting", "walking"]', str([f"s{n}" for n in range(k)]))
+    text = text.replace("[1.5, 4.0]", str([float(n) for n in range(k - 1)]))
+    theta = "".join(
+        f"[streams.activity.theta.{end}]\nlow = {low}\nhigh = {high}\n" for end in ("start", "floor")
+    )
+    assert main(["push", write(tmp_path, text + theta), *options(nats, key), "--dry-run"]) == 2
+    assert "streams.activity.states: Θ of 48 states does not fit" in capsys.readouterr().err
+
+
+def test_a_policy_larger_than_a_message_is_refused(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same for all streams together."""
+    aliases = {f"a name of some length, number {n}": "still" for n in range(1000)}
+    tree = policy().model_dump(mode="json")
+    stream = tree["streams"]["motion"] | {"discretiser": {"kind": "labels", "aliases": aliases}}
+    tree["streams"] = {f"stream-{n}": stream for n in range(8)}
+    del tree["version"]
+    path = write(tmp_path, json.dumps(tree), "policy.json")
+    assert main(["push", path, *options(nats, key), "--dry-run"]) == 2
+    assert "bytes as a message, and devices read at most 262144" in capsys.readouterr().err
+
+
+BAD_ACTIVITY = [
+    ('adversary = "prior"', 'adversary = "informed"', 'with more, say adversary = "prior"'),
+    ('"walking"]', '"walking", "running"]', "streams.activity: theta must be {low, high} with 4 rows each"),
+    ("[0.1, 0.1, 0.4]]\nhigh", "[0.1, 0.4]]\nhigh", "theta.start: row 2 must have 3 entries"),
+    (
+        "low = [[0.4, 0.1, 0.1]",
+        "low = [[0.4, 0.5, 0.1]",
+        "theta.start: entry 0, 1 must have 0 ≤ low ≤ high ≤ 1",
+    ),
+    ("high = [[0.6, 0.3", "high = [[0.8, 0.3", "theta: start must contain floor"),
+    ("[1.5, 4.0]", "[1.5]", "bins make one state more than they have edges"),
+    ("low = [[0.5", 'low = [["much"', "theta.floor.low.0.0: Input should be a valid number"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), BAD_ACTIVITY)
+def test_a_bad_policy_of_many_states_never_reaches_the_broker(
+    tmp_path: Path, key: Path, old: str, new: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, as below, with the row and the entry."""
+    assert old in ACTIVITY
+    bad = write(tmp_path, ACTIVITY.replace(old, new, 1))
+    assert main(["push", bad, "--key", str(key), "--broker", "mqtt://127.0.0.1:1", "--yes"]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("operator = 4.0", "operator = -1.0", "streams.motion.epsilon.operator"),
+        ("operator = 4.0", 'operator = "much"', "streams.motion.epsilon.operator"),
+        ("ticks = 3600", "tocks = 3600", "streams.motion.windows.hour.ticks"),
+        ('scopes = ["cohort", "device"]', 'scopes = ["cohort", "cohort"]', "a scope is named once"),
+        ("ticks = 3600", 'ticks = 3600\nmethod = "mqm"', "streams.motion.windows.hour.method"),
+        (
+            POLICY,
+            POLICY.replace('"prior"', '"informed"') + 'method = "mqm-exact"\n',
+            "windows.hour.method: mqm-exact holds for the prior adversary only",
+        ),
+        (
+            POLICY,
+            POLICY.replace("high = 0.45", "high = 0.55") + 'method = "mqm-exact"\n',
+            "windows.hour.method: mqm-exact is not certified where q + r may exceed 1",
+        ),
+        ('cohort = "test"', "", "cohort: Field required"),
+        ("q = {low = 0.25", "q = {low = 0.01", "start must contain floor"),
+        ("at = 75.0", "at = inf", "not JSON compliant"),
+        ("[streams.motion]", "[streams.motion", "not TOML"),
+    ],
+)
+def test_a_bad_policy_never_reaches_the_broker(
+    tmp_path: Path, key: Path, old: str, new: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names the setting, before any connection is made."""
+    assert old in POLICY
+    bad = write(tmp_path, POLICY.replace(old, new, 1))
+    assert main(["push", bad, "--key", str(key), "--broker", "mqtt://127.0.0.1:1", "--yes"]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), (None, 1), ("y", 0), ("YES", 0)])
+def test_the_question(
+    nats: BrokerProcess,
+    tmp_path: Path,
+    key: Path,
+    answer: str | None,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Only yes publishes; no, nothing and the end of input (Ctrl-D) leave all as it is, with exit code 1."""
+
+    def reply(_question: str) -> str:
+        if answer is None:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", reply)
+    with Client(nats, "ops", TOPICS.policy) as ops:
+        assert main(["push", write(tmp_path), *options(nats, key), "--timeout", "5"]) == code
+        if code == 0:
+            wait_until(lambda: ops.heard[TOPICS.policy])
+        else:
+            assert "nothing was published" in capsys.readouterr().out
+            assert ops.heard[TOPICS.policy] == []
+
+
+def test_a_silent_device_is_waited_for_and_told(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is online and says nothing holds up the end until the time-out, exit code 1; one offline does not."""
+    with Client(nats, "wearable-1") as online, Client(nats, "wearable-2") as gone:
+        online.say(TOPICS.status("wearable-1"), encode(Status(online=True)), retain=True)
+        gone.say(TOPICS.status("wearable-2"), encode(Status(online=False)), retain=True)
+        given = [*options(nats, key), "--yes", "--json", "--timeout", "1"]
+        capsys.readouterr()
+        assert main(["push", write(tmp_path), *given]) == 1
+        devices = json.loads(capsys.readouterr().out)["devices"]
+    assert {name: one["state"] for name, one in devices.items()} == {
+        "wearable-1": "silent",
+        "wearable-2": "offline",
+    }
+
+
+def test_what_is_left_of_the_budget(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both audiences' remainders, before and after; an ε below what is spent already is warned of."""
+    theta = policy().streams[STREAM].theta.start
+    ledger = LedgerState(
+        stream=STREAM,
+        adversary="prior",
+        entries=3,
+        operator=Account(budget=4.0, loss=1.5, left=2.5, theta=theta),
+        public=Account(budget=2.0, loss=1.25, left=0.75, theta=theta),
+    )
+    with Client(nats, "calibrator") as calibrator:
+        calibrator.say(TOPICS.ledger(STREAM), encode(ledger), retain=True)
+        assert main(["push", write(tmp_path), *options(nats, key), "--dry-run"]) == 0
+        words = capsys.readouterr().out
+        assert re.search(r"left for operators +2\.5000 → 2\.5000\n", words)
+        assert re.search(r"left for the public +0\.7500 → -0\.2500\n", words)
+        assert "WARNING: 0.2500 more than the new ε of the public is spent already" in words
+        assert main(["push", write(tmp_path), *options(nats, key), "--dry-run", "--json"]) == 0
+        left = json.loads(capsys.readouterr().out)["streams"][STREAM]["left"]
+        assert left == {
+            "operator": {"before": 2.5, "after": 2.5},
+            "public": {"before": 0.75, "after": -0.25},
+        }
+
+
+def test_nobody_to_ask(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal --yes has to be given."""
+    assert main(["push", write(tmp_path), "--key", str(key), "--broker", "mqtt://127.0.0.1:1"]) == 2
+    assert "--yes" in capsys.readouterr().err
+
+
+def test_an_identity_that_may_not_write_policies(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A denied publish is acknowledged by the broker; that it does not come back is told."""
+    with Client(nats, "ops", TOPICS.policy) as ops:
+        given = [*options(nats, key, "calibrator"), "--yes"]
+        assert main(["push", write(tmp_path), *given]) == 2
+        assert "did not come back" in capsys.readouterr().err
+        assert ops.heard[TOPICS.policy] == []
+
+
+def test_the_key_of_a_stranger_is_refused_by_its_mode(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A private key that others can read is not used."""
+    open_key = tmp_path / "open.key"
+    PrivateKey.generate().save(open_key)
+    open_key.chmod(0o644)
+    assert main(["push", write(tmp_path), "--key", str(open_key), "--broker", "mqtt://x", "--yes"]) == 2
+    assert "chmod 600" in capsys.readouterr().err

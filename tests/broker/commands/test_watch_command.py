@@ -1,0 +1,144 @@
+"""`hushmq watch`: what comes is printed, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hushmq.__main__ import main
+from hushmq.agent.device_windows import Closed, release
+from hushmq.broker.contract.messages import DeviceWindow, Release, Status, decode, encode
+from hushmq.broker.contract.theta_message import IntervalTheta
+from hushmq.broker.provision.broker_process import BrokerProcess, free_port
+from tests.agent.activity import STATES, activity_noise, activity_policy
+from tests.agent.peer import sign
+from tests.calibrator.running import Client
+from tests.calibrator.site import OPS, TOPICS, desk, policy, signed, sqlite
+
+
+def options(broker: BrokerProcess, folder: Path, name: str) -> list[str]:
+    password = folder / f"{name}.password"
+    password.touch(mode=0o600)
+    password.write_text(f"{name}-secret\n")
+    address = [
+        "--broker",
+        f"mqtt://127.0.0.1:{broker.port}",
+        "--username",
+        name,
+        "--password-file",
+        str(password),
+    ]
+    return ["watch", "--cohort", "test", *address, "--seconds", "1.5"]
+
+
+@pytest.fixture
+def told(broker: BrokerProcess, tmp_path: Path) -> BrokerProcess:
+    """A broker that retains one message of every kind, and one that is not of the contract."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.window()
+        here.cohort.close_due()
+        ((_, topic, payload),) = here.cohort.unsent()
+        (ledger,) = here.cohort.accounts()
+        setting = here.cohort.settings()["motion"]
+    with Client(broker, "calibrator") as calibrator:
+        calibrator.say(topic, payload, retain=True)
+        calibrator.say(TOPICS.ledger("motion"), encode(ledger), retain=True)
+        calibrator.say(TOPICS.noise("motion"), setting.payload, retain=True)
+    with Client(broker, "ops") as ops:
+        ops.say(TOPICS.policy, signed(policy()), retain=True)
+    for name, payload in (("wearable-1", encode(Status(online=True, policy=1))), ("wearable-2", b"nonsense")):
+        with Client(broker, name) as device:
+            device.say(TOPICS.status(name), payload, retain=True)
+    return broker
+
+
+def test_lines_for_people(told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Releases with errors and loss, and devices; what is not of the contract is named by its reason."""
+    assert main(options(told, tmp_path, "ops")) == 0
+    text = capsys.readouterr().out
+    assert "still" in text
+    assert "± " in text
+    assert "online, policy 1" in text
+    assert "wearable-2  malformed" in text
+    assert OPS.public.id not in text
+
+
+def test_json_lines(told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every kind, one object a line."""
+    kinds = ["release", "ledger", "noise", "policy"]
+    given = [argument for kind in kinds for argument in ("--only", kind)]
+    assert main([*options(told, tmp_path, "ops"), "--json", *given]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(found) == 4
+    assert all(one["retained"] and one["message"]["v"] == 1 for one in found)
+
+
+def test_a_subscriber_sees_releases(
+    told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --only release, whoever may read only releases can watch."""
+    assert main([*options(told, tmp_path, "subscriber"), "--only", "release"]) == 0
+    assert capsys.readouterr().out.startswith("release ")
+
+
+def test_releases_and_noise_of_many_states(
+    broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every state of a few is named, of many the most frequent; noise is told by what it keeps."""
+    few = activity_policy(device_windows={"hour": DeviceWindow(ticks=100, scale=20.0)}).streams["motion"]
+    closed = Closed("hour", 100, 199, (40, 30, 20, 10))
+    made = release(closed, "motion", few, activity_noise(), device="wearable-1", entry=1)
+    one = decode(Release, made.payload)
+    wide = IntervalTheta(low=((0.05,) * 10,) * 10, high=((0.2,) * 10,) * 10)
+    ten = {
+        "states": tuple(f"bin-{n}" for n in range(10)),
+        "counts": tuple(range(10)),
+        "frequencies": tuple(n / 45 for n in range(10)),
+        "standard_errors": (0.01,) * 10,
+        "intervals": ((0.0, 1.0),) * 10,
+        "theta": wide,
+        "window": "day",
+    }
+    with Client(broker, "wearable-1") as device, Client(broker, "calibrator") as calibrator:
+        device.say(TOPICS.release("motion", "hour", "wearable-1"), made.payload, retain=True)
+        many = one.model_copy(update=ten | {"scope": "cohort"})
+        calibrator.say(TOPICS.release("motion", "day", "cohort"), encode(many), retain=True)
+        calibrator.say(TOPICS.noise("motion"), sign(activity_noise()), retain=True)
+    assert main([*options(broker, tmp_path, "ops"), "--only", "release", "--only", "noise"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (hour,) = (line for line in lines if "motion/hour" in line)
+    (day,) = (line for line in lines if "motion/day" in line)
+    assert all(f"{state} " in hour for state in STATES)
+    assert "bin-9 0.2000 ± 0.0100, bin-8" in day
+    assert "bin-2 0.0444 ± 0.0100 and 2 rarer; loss" in day
+    assert any("version 1 for policy 1: kept 0." in line for line in lines)
+
+
+def test_the_next_address_is_tried(
+    told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--broker may be given again: a node that does not answer is no obstacle."""
+    given = options(told, tmp_path, "subscriber")
+    at = given.index("--broker")
+    nowhere = ["--broker", f"mqtt://127.0.0.1:{free_port('127.0.0.1')}"]
+    assert main([*given[:at], *nowhere, *given[at:], "--only", "release"]) == 0
+    assert capsys.readouterr().out.startswith("release ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--cohort", "a b", "--broker", "mqtt://x"], "--cohort"),
+        (["--cohort", "a", "--broker", "mqtt://x", "--seconds", "0"], "--seconds"),
+        (["--cohort", "a", "--broker", "x"], "mqtt://host"),
+        (["--cohort", "a", "--broker", "mqtt://x", "--certificate", "c.pem"], "--certificate-key"),
+        (["--cohort", "a", "--broker", "mqtt://x", "--only", "z"], "--only"),
+    ],
+)
+def test_bad_input(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line that names the option."""
+    assert main(["watch", *arguments]) == 2
+    assert words in capsys.readouterr().err

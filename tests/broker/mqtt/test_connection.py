@@ -1,0 +1,546 @@
+"""The connection's promises, each on both brokers where a real one can show it, else on a scripted one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import structlog
+
+from hushmq.broker.contract.topics import Topics
+from hushmq.broker.mqtt import link
+from hushmq.broker.mqtt.connection import Connection, Endpoint, Offline, Will
+from hushmq.broker.provision.broker_process import BrokerProcess, free_port
+from tests.broker.plain import PATIENCE, Plain
+from tests.broker.scripted import Proxy, ScriptedBroker, wait_for
+
+T = Topics("test")
+BATCH = T.batch("wearable-1", "motion")
+
+Open = Callable[..., Connection]
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker() as server:
+        yield server
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Make and start connections that are stopped when the test ends."""
+    made: list[Connection] = []
+
+    def start(*endpoints: Endpoint, client_id: str = "me", **settings: Any) -> Connection:
+        connection = Connection(endpoints=endpoints, client_id=client_id, **settings)
+        made.append(connection)
+        connection.start()
+        return connection
+
+    yield start
+    for connection in made:
+        connection.stop()
+
+
+class Inbox:
+    """What arrived, to be waited for."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, bytes, bool]] = []
+
+    def __call__(self, topic: str, payload: bytes, retained: bool) -> None:
+        self.messages.append((topic, payload, retained))
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [payload for _, payload, _ in self.messages]
+
+    def wait(self, payload: bytes) -> None:
+        wait_for(lambda: payload in self.payloads, f"the payload {payload!r}")
+
+
+def test_a_message_goes_through_and_is_acknowledged(broker: BrokerProcess, opened: Open) -> None:
+    """What is published arrives with topic and payload, live messages unmarked, and is acknowledged once."""
+    inbox, acknowledged = Inbox(), list[int]()
+    reader = opened(
+        broker.endpoint("calibrator"), client_id="c", subscriptions=[T.all("z")], on_message=inbox
+    )
+    writer = opened(broker.endpoint("wearable-1"), client_id="w")
+    assert reader.wait_connected(PATIENCE)
+    assert writer.wait_connected(PATIENCE)
+    for n in range(40):
+        writer.publish(BATCH, b"%d" % n, on_acknowledged=partial(acknowledged.append, n))
+    inbox.wait(b"39")
+    assert inbox.messages == [(BATCH, b"%d" % n, False) for n in range(40)]
+    wait_for(lambda: len(acknowledged) == 40, "40 acknowledgements")
+    assert (acknowledged, writer.in_flight) == (list(range(40)), 0)
+
+
+def test_a_retained_message_is_marked_as_such(broker: BrokerProcess, opened: Open) -> None:
+    """A late subscriber gets the retained message, told apart from a live one."""
+    ops = opened(broker.endpoint("ops"), client_id="ops")
+    assert ops.wait_connected(PATIENCE)
+    done = threading.Event()
+    ops.publish(T.policy, b"the policy", retain=True, on_acknowledged=done.set)
+    assert done.wait(PATIENCE)
+    inbox = Inbox()
+    opened(broker.endpoint("wearable-1"), client_id="w", subscriptions=[T.policy], on_message=inbox)
+    inbox.wait(b"the policy")
+    assert inbox.messages == [(T.policy, b"the policy", True)]
+
+
+def test_a_denied_publish_is_acknowledged_all_the_same(broker: BrokerProcess, opened: Open) -> None:
+    """MQTT 3.1.1 cannot say no to a publish: an acknowledgement is no proof, only `seen` is."""
+    device = opened(broker.endpoint("wearable-1"), client_id="w")
+    assert device.wait_connected(PATIENCE)
+    done = threading.Event()
+    device.publish(T.policy, b"not mine to write", on_acknowledged=done.set)
+    assert done.wait(PATIENCE)
+
+
+def test_a_session_is_kept_while_its_owner_is_away(broker: BrokerProcess, opened: Open) -> None:
+    """Messages of the time between two runs of the same client are delivered to the second one."""
+    reader = opened(broker.endpoint("calibrator"), client_id="c", subscriptions=[T.all("z")])
+    writer = opened(broker.endpoint("wearable-1"), client_id="w")
+    assert reader.wait_connected(PATIENCE)
+    assert writer.wait_connected(PATIENCE)
+    reader.stop()
+    done = threading.Event()
+    writer.publish(BATCH, b"while you were away", on_acknowledged=done.set)
+    assert done.wait(PATIENCE)
+    inbox = Inbox()
+    opened(broker.endpoint("calibrator"), client_id="c", subscriptions=[T.all("z")], on_message=inbox)
+    inbox.wait(b"while you were away")
+
+
+def test_sessions_and_retained_messages_survive_a_killed_broker(broker: BrokerProcess, opened: Open) -> None:
+    """After kill -9 of the broker, what it had acknowledged for an absent session and as retained is there."""
+    reader = opened(broker.endpoint("calibrator"), client_id="c", subscriptions=[T.all("z"), T.policy])
+    writer = opened(broker.endpoint("wearable-1"), client_id="w")
+    ops = opened(broker.endpoint("ops"), client_id="ops")
+    assert all(each.wait_connected(PATIENCE) for each in (reader, writer, ops))
+    reader.stop()
+    # The acknowledgement says that it is stored: NATS writes before it, Mosquitto in the turn after it.
+    for connection, topic, retain in ((writer, BATCH, False), (ops, T.policy, True)):
+        done = threading.Event()
+        connection.publish(topic, topic.encode(), retain=retain, on_acknowledged=done.set)
+        assert done.wait(PATIENCE)
+    with Plain(broker.endpoint("ops")):
+        pass  # one more turn of Mosquitto's loop
+    broker.kill()
+    broker.start()
+    inbox = Inbox()
+    opened(
+        broker.endpoint("calibrator"), client_id="c", subscriptions=[T.all("z"), T.policy], on_message=inbox
+    )
+    inbox.wait(BATCH.encode())
+    inbox.wait(T.policy.encode())
+
+
+def test_it_comes_back_after_the_broker_does(broker: BrokerProcess, opened: Open) -> None:
+    """A killed broker is noticed, publishing raises Offline meanwhile, and the way is free again afterwards."""
+    changes = list[bool]()
+    writer = opened(
+        broker.endpoint("wearable-1"), client_id="w", subscriptions=[T.policy], on_change=changes.append
+    )
+    assert writer.wait_connected(PATIENCE)
+    broker.kill()
+    wait_for(lambda: not writer.connected, "the loss to be noticed")
+    with pytest.raises(Offline, match="connection"):
+        writer.publish(BATCH, b"lost")
+    broker.start()
+    assert writer.wait_connected(PATIENCE)
+    writer.publish(BATCH, b"found")
+    wait_for(lambda: changes == [True, False, True], "both changes to be told")
+
+
+def test_the_next_host_is_tried_when_one_is_down(broker: BrokerProcess, opened: Open) -> None:
+    """With several addresses the connection goes round until one of them answers."""
+    nobody = Endpoint("127.0.0.1", free_port("127.0.0.1"))
+    writer = opened(nobody, nobody, broker.endpoint("wearable-1"), client_id="w")
+    assert writer.wait_connected(PATIENCE)
+
+
+def test_the_will_is_said_for_the_dead_and_not_for_the_leaving(broker: BrokerProcess, opened: Open) -> None:
+    """A connection cut off has its will published; one that stops in good order does not, and its last word
+    arrives."""
+    inbox = Inbox()
+    calibrator = opened(
+        broker.endpoint("calibrator"), client_id="c", subscriptions=[T.all("status")], on_message=inbox
+    )
+    assert calibrator.wait_connected(PATIENCE)
+    with Proxy(broker.endpoint("wearable-1")) as proxy:
+        direct = broker.endpoint("wearable-1")
+        through = replace(direct, port=proxy.port)
+        will = Will(T.status("wearable-1"), b"died")
+        device = opened(through, client_id="w", will=will)
+        assert device.wait_connected(PATIENCE)
+        proxy.drop_all()
+        inbox.wait(b"died")
+        device.stop()
+    inbox.messages.clear()
+    device = opened(direct, client_id="w", will=will)
+    assert device.wait_connected(PATIENCE)
+    device.publish(T.status("wearable-1"), b"leaving", retain=True)
+    device.stop()
+    with Plain(direct) as last:  # a fence: whatever the will did, it did before this
+        last.publish(T.status("wearable-1"), b"fence")
+    inbox.wait(b"fence")
+    assert inbox.payloads == [b"leaving", b"fence"]
+
+
+def test_a_half_open_connection_is_noticed(broker: BrokerProcess, opened: Open) -> None:
+    """A peer that swallows everything without closing is left after the keep-alive, and found again later."""
+    with Proxy(broker.endpoint("wearable-1")) as proxy:
+        through = replace(broker.endpoint("wearable-1"), port=proxy.port)
+        writer = opened(through, client_id="w", keepalive=1)
+        assert writer.wait_connected(PATIENCE)
+        proxy.silent = True
+        wait_for(lambda: not writer.connected, "the silence to be noticed")
+        assert "does not answer" in (writer.last_error or "")
+        proxy.silent = False
+        assert writer.wait_connected(PATIENCE)
+
+
+def test_a_broker_that_stops_acknowledging_is_left(
+    scripted: ScriptedBroker, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may answer pings for ever: without acknowledgements the connection is made anew."""
+    monkeypatch.setattr(link, "ACKNOWLEDGE_TIMEOUT", 0.2)
+    writer = opened(scripted.endpoint)
+    assert writer.wait_connected(PATIENCE)
+    scripted.acknowledge = False
+    writer.publish("a", b"unheard")
+    wait_for(lambda: len(scripted.connects) == 2, "a second connection")
+    assert "acknowledge" in (writer.last_error or "acknowledge")
+
+
+@pytest.mark.parametrize("silence", ["connack", "accept"])
+def test_a_broker_that_does_not_answer_connect_is_left(
+    scripted: ScriptedBroker, opened: Open, monkeypatch: pytest.MonkeyPatch, silence: str
+) -> None:
+    """A listener that takes the CONNECT and says nothing is given up, and tried again."""
+    monkeypatch.setattr(link, "ANSWER_TIMEOUT", 0.2)
+    scripted.connack = None
+    writer = opened(scripted.endpoint)
+    wait_for(lambda: len(scripted.connects) >= 2, "a second attempt")
+    wait_for(lambda: "does not answer" in (writer.last_error or ""), "the reason")
+    if silence == "accept":
+        scripted.connack = 0
+        assert writer.wait_connected(PATIENCE)
+
+
+def test_a_refused_subscription_is_asked_for_again(scripted: ScriptedBroker, opened: Open) -> None:
+    """0x80 in the SUBACK leaves the connection unusable, is told, and only the refused filter is repeated."""
+    scripted.subacks = [1, 0x80, 0x80]
+    changes = list[bool]()
+    reader = opened(scripted.endpoint, subscriptions=["a", "b/#"], on_change=changes.append)
+    wait_for(lambda: "b/#" in (reader.last_error or ""), "the refusal")
+    assert not reader.connected
+    with pytest.raises(Offline, match="refuses the subscription b/#"):
+        reader.publish("a", b"")
+    assert reader.wait_connected(PATIENCE)
+    assert scripted.subscribed == ["a", "b/#", "b/#", "b/#"]
+    wait_for(lambda: changes == [True], "the change to be told")
+    assert reader.last_error is None
+
+
+def test_a_subscription_refused_again_and_again_is_tried_on_another_connection(
+    scripted: ScriptedBroker, opened: Open
+) -> None:
+    """After three refusals the connection is made anew, to the next address if there is one."""
+    scripted.subacks = [0x80] * 3
+    with ScriptedBroker() as other:
+        reader = opened(scripted.endpoint, other.endpoint, subscriptions=["a"])
+        assert reader.wait_connected(PATIENCE)
+        assert (len(scripted.connects), scripted.subscribed) == (1, ["a"] * 3)
+        assert (len(other.connects), other.subscribed) == (1, ["a"])
+
+
+def test_a_thread_that_hangs_is_not_alive(
+    scripted: ScriptedBroker, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callback that never returns is found out; one that is slow is not, nor is a broker that says nothing."""
+    monkeypatch.setattr("hushmq.broker.mqtt.connection.HUNG", 3.0)
+    release = threading.Event()
+    quiet = opened(scripted.endpoint)
+    stuck = opened(scripted.endpoint, client_id="stuck", on_change=lambda _connected: release.wait(PATIENCE))
+    assert quiet.wait_connected(PATIENCE)
+    assert stuck.alive
+    wait_for(lambda: not stuck.alive, "the thread to be found hanging")
+    assert quiet.alive
+    release.set()
+    wait_for(lambda: stuck.alive, "the thread to come round again")
+
+
+def test_what_is_granted_is_asked_for_again_where_nothing_may_be_missed(
+    scripted: ScriptedBroker, opened: Open
+) -> None:
+    """Every filter once more after the last is granted, once; usable in between and afterwards."""
+    scripted.subacks = [1, 0x80]
+    changes = list[bool]()
+    reader = opened(scripted.endpoint, subscriptions=["a", "b"], ask_twice=True, on_change=changes.append)
+    assert reader.wait_connected(PATIENCE)
+    wait_for(lambda: scripted.subscribed == ["a", "b", "b", "a", "b"], "the second asking")
+    reader.publish("a", b"")
+    wait_for(lambda: reader.in_flight == 0, "the acknowledgement")
+    assert (scripted.subscribed, changes) == (["a", "b", "b", "a", "b"], [True])
+
+
+def test_a_message_retained_while_we_subscribe_is_not_missed(broker: BrokerProcess, opened: Open) -> None:
+    """Published at whatever moment around the subscription. Asked for once, NATS loses some in a hundred of these."""
+    ops = opened(broker.endpoint("ops"), client_id="ops")
+    assert ops.wait_connected(PATIENCE)
+    for n in range(15):
+        inbox, payload = Inbox(), b"%d" % n
+        reader = opened(
+            broker.endpoint("wearable-1"),
+            client_id=f"w{n}",
+            subscriptions=[T.policy, T.noise("a"), T.noise("b")],
+            on_message=inbox,
+            ask_twice=True,
+        )
+        time.sleep(0.001 * n)
+        ops.publish(T.policy, payload, retain=True)
+        assert reader.wait_connected(PATIENCE)
+        inbox.wait(payload)
+        reader.stop()
+
+
+def test_a_forbidden_subscription_never_counts_as_connected(nats: BrokerProcess, opened: Open) -> None:
+    """NATS refuses what the identity may not read; the connection says so and does not become usable."""
+    reader = opened(nats.endpoint("subscriber"), client_id="s", subscriptions=[T.all("release"), T.all("z")])
+    wait_for(lambda: reader.last_error is not None, "the refusal")
+    assert (
+        reader.last_error == f"{nats.endpoint('ops').url}: the broker refuses the subscription {T.all('z')}"
+    )
+    assert not reader.connected
+
+
+def test_the_window_is_never_exceeded(scripted: ScriptedBroker, opened: Open) -> None:
+    """The message beyond the window raises Offline; acknowledgements open the window again."""
+    writer = opened(scripted.endpoint, window=3)
+    assert writer.wait_connected(PATIENCE)
+    scripted.acknowledge = False
+    for n in range(3):
+        writer.publish("a", b"%d" % n)
+    with pytest.raises(Offline, match="3 messages await their acknowledgement"):
+        writer.publish("a", b"3")
+    wait_for(lambda: len(scripted.published[0]) == 3, "three messages")
+    scripted.drop_all()
+    scripted.acknowledge = True
+    wait_for(lambda: len(scripted.connects) == 2, "a second connection")
+    assert writer.wait_connected(PATIENCE)
+    for n in range(4, 10):
+        wait_for(lambda: writer.in_flight < 3, "room in the window")
+        writer.publish("a", b"%d" % n)
+    wait_for(lambda: writer.in_flight == 0, "the acknowledgements")
+    assert scripted.published == [[b"0", b"1", b"2"], [b"%d" % n for n in range(4, 10)]]
+
+
+def test_nothing_is_sent_again_behind_the_callers_back(scripted: ScriptedBroker, opened: Open) -> None:
+    """What was unacknowledged when the connection broke is neither repeated nor acknowledged later."""
+    acknowledged = list[str]()
+    writer = opened(scripted.endpoint)
+    assert writer.wait_connected(PATIENCE)
+    scripted.acknowledge = False
+    writer.publish("a", b"old", on_acknowledged=partial(acknowledged.append, "old"))
+    wait_for(lambda: scripted.published[0] == [b"old"], "the first message")
+    scripted.acknowledge = True
+    scripted.drop_all()
+    wait_for(lambda: not writer.connected, "the loss")
+    assert writer.wait_connected(PATIENCE)
+    writer.publish("a", b"new", on_acknowledged=partial(acknowledged.append, "new"))
+    wait_for(lambda: "new" in acknowledged, "the acknowledgement")
+    assert (scripted.published[1], acknowledged) == ([b"new"], ["new"])
+
+
+def test_a_callback_may_raise_without_harm(
+    scripted: ScriptedBroker, broker: BrokerProcess, opened: Open
+) -> None:
+    """Every callback raises once: the thread lives, the next message comes, the log names the class alone."""
+    with structlog.testing.capture_logs() as logs:
+        log = structlog.get_logger()
+        raised = list[bytes]()
+        inbox = Inbox()
+
+        def fail(*arguments: object) -> None:
+            raise ValueError("secret state 1")
+
+        def once(topic: str, payload: bytes, retained: bool) -> None:
+            if not raised:
+                raised.append(payload)
+                fail()
+            inbox(topic, payload, retained)
+
+        device = opened(
+            broker.endpoint("calibrator"),
+            client_id="c",
+            subscriptions=[T.all("seen")],
+            on_message=once,
+            on_change=fail,
+            log=log,
+        )
+        assert device.wait_connected(PATIENCE)
+        device.publish(T.seen("wearable-1"), b"first", on_acknowledged=fail)
+        wait_for(lambda: raised == [b"first"], "the first message")
+        device.publish(T.seen("wearable-1"), b"second")
+        inbox.wait(b"second")
+        wait_for(lambda: device.failures == 3, "three failures")
+        assert device.alive
+    failed = [entry for entry in logs if entry["event"] == "callback failed"]
+    assert [entry["error"] for entry in failed] == ["ValueError"] * 3
+    assert "secret" not in str(logs)
+
+
+def test_callbacks_may_publish(broker: BrokerProcess, opened: Open) -> None:
+    """A message sent from within a callback is sent and acknowledged like any other."""
+    inbox = Inbox()
+
+    def answer(topic: str, payload: bytes, retained: bool) -> None:
+        inbox(topic, payload, retained)
+        if payload == b"question":
+            both.publish(T.seen("wearable-1"), b"answer", on_acknowledged=again)
+
+    def again() -> None:
+        both.publish(T.seen("wearable-1"), b"last word")
+
+    both = opened(
+        broker.endpoint("calibrator"), client_id="c", subscriptions=[T.all("seen")], on_message=answer
+    )
+    assert both.wait_connected(PATIENCE)
+    both.publish(T.seen("wearable-1"), b"question")
+    inbox.wait(b"last word")
+    assert sorted(inbox.payloads) == [b"answer", b"last word", b"question"]
+
+
+def test_stop_from_a_callback_ends_the_thread(scripted: ScriptedBroker, opened: Open) -> None:
+    """The network thread may stop its own connection."""
+    writer = opened(scripted.endpoint)
+    assert writer.wait_connected(PATIENCE)
+    writer.publish("a", b"", on_acknowledged=writer.stop)
+    wait_for(lambda: not writer.alive, "the thread to end")
+    wait_for(lambda: scripted.disconnects == 1, "DISCONNECT")
+
+
+@pytest.fixture
+def unroutable() -> Iterator[Endpoint]:
+    """An address that swallows connection attempts: a listener whose backlog is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener, ExitStack() as stack:
+        for _ in range(3):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield Endpoint(*listener.getsockname())
+
+
+def test_stop_never_takes_longer_than_it_may(
+    scripted: ScriptedBroker,
+    nats: BrokerProcess,
+    unroutable: Endpoint,
+    opened: Open,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Never started, connecting, waiting to retry, unacknowledged, silent with a full socket: stop returns."""
+    monkeypatch.setattr(link, "CONNECT_TIMEOUT", 1.5)
+    never = Connection(endpoints=[scripted.endpoint], client_id="never")
+    connecting = opened(unroutable)
+    waiting = opened(Endpoint("127.0.0.1", free_port("127.0.0.1")))
+    unacknowledged = opened(scripted.endpoint)
+    proxy = Proxy(nats.endpoint("wearable-1"))
+    clogged = opened(replace(nats.endpoint("wearable-1"), port=proxy.port), client_id="w")
+    with proxy:
+        assert unacknowledged.wait_connected(PATIENCE)
+        assert clogged.wait_connected(PATIENCE)
+        wait_for(lambda: waiting.last_error is not None, "the refusal")
+        scripted.acknowledge = False
+        unacknowledged.publish("a", b"")
+        proxy.silent = True
+        for _ in range(50):
+            clogged.publish(BATCH, bytes(1_000_000))
+        for connection in (never, connecting, waiting, unacknowledged, clogged):
+            begin = time.monotonic()
+            connection.stop(timeout=0.3)
+            assert time.monotonic() - begin < 0.8
+            assert not connection.connected
+
+
+def test_what_was_handed_over_before_stop_is_sent(broker: BrokerProcess, opened: Open) -> None:
+    """stop() lets the messages out that publish() took."""
+    inbox = Inbox()
+    reader = opened(
+        broker.endpoint("calibrator"), client_id="c", subscriptions=[T.all("z")], on_message=inbox
+    )
+    writer = opened(broker.endpoint("wearable-1"), client_id="w")
+    assert reader.wait_connected(PATIENCE)
+    assert writer.wait_connected(PATIENCE)
+    for n in range(50):
+        writer.publish(BATCH, b"%d" % n)
+    writer.stop()
+    inbox.wait(b"49")
+    assert len(inbox.messages) == 50
+
+
+def test_two_of_the_same_name_do_not_fight_in_a_hot_loop(broker: BrokerProcess, opened: Open) -> None:
+    """A client id used twice throws its rival out; both back off instead of reconnecting at once for ever."""
+    changes = list[bool]()
+    for _ in range(2):
+        opened(broker.endpoint("wearable-1"), client_id="twin", on_change=changes.append)
+    wait_for(lambda: len(changes) >= 5, "a few rounds of the fight")
+    begin, so_far = time.monotonic(), len(changes)
+    time.sleep(1.0)  # a rate is measured here, nothing is waited for
+    assert (len(changes) - so_far) / (time.monotonic() - begin) < 40
+
+
+def test_someone_else_cannot_guess_the_client_id() -> None:
+    """The id on the wire is made from the identity's secret: stable for its owner, unlike for anybody else."""
+    mine, other = (Endpoint("h", 1, username="a", password=secret) for secret in ("p", "q"))
+    assert mine.secret_name("calibrator") == mine.secret_name("calibrator")
+    assert mine.secret_name("calibrator").startswith("calibrator-")
+    assert mine.secret_name("calibrator") != other.secret_name("calibrator")
+    assert Endpoint("h", 1).secret_name("calibrator") == "calibrator"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (1, "it does not speak MQTT 3.1.1"),
+        (2, "client identifier"),
+        (3, "server unavailable"),
+        (4, "bad user name or password"),
+        (5, "not authorized"),
+    ],
+)
+def test_a_refusal_is_told_in_words(scripted: ScriptedBroker, opened: Open, code: int, words: str) -> None:
+    """Every CONNACK code has its own words in last_error, with the address."""
+    scripted.connack = code
+    writer = opened(scripted.endpoint)
+    wait_for(lambda: words in (writer.last_error or ""), words)
+    assert (writer.last_error or "").startswith(f"mqtt://127.0.0.1:{scripted.port}: the broker refuses: ")
+    assert writer.alive
+
+
+@pytest.mark.parametrize(
+    ("host", "words"), [("127.0.0.1", "connection refused"), ("no-such-host.invalid", "not known|resolution")]
+)
+def test_an_unreachable_broker_is_told_in_words(opened: Open, host: str, words: str) -> None:
+    """What the system says about an address that does not answer is passed on."""
+    writer = opened(Endpoint(host, free_port("127.0.0.1")))
+    wait_for(lambda: writer.last_error is not None, "an error")
+    with pytest.raises(Offline, match=words):
+        writer.publish("a", b"")
+
+
+@pytest.mark.parametrize("topic", ["", "a/+", "a/#", "a\0"])
+def test_a_wildcard_is_no_topic_to_publish_to(opened: Open, scripted: ScriptedBroker, topic: str) -> None:
+    """A mistake of the caller's is raised at the caller, not on the network thread."""
+    writer = opened(scripted.endpoint)
+    with pytest.raises(ValueError, match="no topic to publish to"):
+        writer.publish(topic, b"")

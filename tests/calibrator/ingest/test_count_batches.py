@@ -1,0 +1,204 @@
+"""Each (device, stream, tick) is counted once, whatever arrives in whatever order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, insert, select
+
+from hushmq.broker.contract.messages import Batch, Seen
+from hushmq.broker.contract.packing import pack
+from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.calibrator.ingest.count_batches import (
+    MOST_HOLES,
+    Arrival,
+    Group,
+    Ticks,
+    counted_ticks,
+    late_ticks,
+    seen,
+)
+from hushmq.calibrator.models.chain_model import written
+from hushmq.calibrator.store import tables as store
+from hushmq.pufferfish.binary.stream_loss import Noise
+
+LATEST = 10**9
+ENGINE = store.open_store("sqlite://")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Connection]:
+    engine = store.open_store(store.sqlite_url(tmp_path / "ledger.db"))
+    with engine.begin() as connection:
+        prepare(connection)
+        yield connection
+    engine.dispose()
+
+
+def prepare(connection: Connection) -> None:
+    connection.execute(
+        insert(store.setting).values(
+            stream="motion", version=1, policy=1, noise=written(Noise(0.3, 0.3)), payload=b""
+        )
+    )
+
+
+def batch(first: int, states: bytes, after: int | None = None, noise: int = 1) -> Batch:
+    return Batch(first=first, after=after, count=len(states), states=pack(states), noise=noise)
+
+
+def arrive(db: Connection, message: Batch, device: str = "d") -> int:
+    group = Group(db, [device])
+    fresh = group.count(Arrival(device, "motion", message), Ticks(latest=LATEST))
+    group.write()
+    return fresh
+
+
+def stored(db: Connection, device: str = "d") -> dict[int, int]:
+    rows = db.execute(select(store.batch).where(store.batch.c.device == device))
+    return {row.first + offset: state for row in rows for offset, state in enumerate(row.states)}
+
+
+def test_many_holes_make_seen_say_less(db: Connection) -> None:
+    """With more holes than `seen` can list, it speaks of fewer ticks, so that no uncounted tick looks counted."""
+    group = Group(db, ["d"])
+    for number in range(MOST_HOLES + 50):
+        message = batch(100 + 10 * number, b"\1\1", after=None if not number else 100 + 10 * number - 5)
+        group.count(Arrival("d", "motion", message), Ticks(latest=LATEST))
+    group.write()
+    said = seen(db, "d").streams["motion"]
+    assert len(said.holes) == MOST_HOLES
+    counted = set(stored(db))
+    declared = {tick for t in counted for tick in range(t - 4, t)}
+    claimed = set(range(said.highest + 1)) - {t for low, high in said.holes for t in range(low, high + 1)}
+    assert claimed <= counted | declared
+    assert said.highest < max(counted)
+
+
+def test_a_group_is_as_one_by_one(db: Connection) -> None:
+    """Repetitions and overlaps within one group count once, as they would in groups of one."""
+    group = Group(db, ["d", "e"])
+    one, two = batch(10, bytes([1, 0, 1])), batch(12, bytes([1, 1]))
+    found = [
+        group.count(Arrival(*key), Ticks(LATEST))
+        for key in (("d", "motion", one), ("d", "motion", one), ("d", "motion", two), ("e", "motion", one))
+    ]
+    group.write()
+    assert found == [3, 0, 1, 3]
+    assert stored(db) == {10: 1, 11: 0, 12: 1, 13: 1}
+    assert counted_ticks(db) == {("d", "motion"): 4, ("e", "motion"): 3}
+
+
+@pytest.mark.parametrize("again", [bytes([1, 1, 1]), bytes([0, 0])])
+def test_a_tick_with_another_state_is_tampered_with(db: Connection, again: bytes) -> None:
+    """A tick that comes again with another state is refused with all its batch, in the same group or later."""
+    arrive(db, batch(10, bytes([1, 0, 1])))
+    with pytest.raises(Rejected) as refusal:
+        arrive(db, batch(10, again))
+    assert refusal.value.reason == Reason.TAMPERED
+    group = Group(db, ["e"])
+    group.count(Arrival("e", "motion", batch(10, bytes([1, 0, 1]))), Ticks(LATEST))
+    with pytest.raises(Rejected):
+        group.count(Arrival("e", "motion", batch(10, again)), Ticks(LATEST))
+    assert stored(db) == {10: 1, 11: 0, 12: 1}
+
+
+def test_noise_cannot_be_older_than_its_setting(db: Connection) -> None:
+    """Ticks before the first that can carry a noise version are impossible."""
+    db.execute(
+        insert(store.setting).values(
+            stream="motion", version=2, policy=1, noise=written(Noise(0.2, 0.2)), payload=b"", issued=40
+        )
+    )
+    group = Group(db, ["d"])
+    with pytest.raises(Rejected) as refusal:
+        group.count(Arrival("d", "motion", batch(39, bytes(2), noise=2)), Ticks(LATEST))
+    assert refusal.value.reason == Reason.IMPOSSIBLE_TICK
+    assert group.count(Arrival("d", "motion", batch(40, bytes(2), noise=2)), Ticks(LATEST)) == 2
+    assert late_ticks(db, "motion") == 0
+
+
+def test_identical_bytes_count_once(db: Connection) -> None:
+    """A batch that is delivered again changes nothing."""
+    message = batch(10, bytes([1, 0, 1]))
+    assert arrive(db, message) == 3
+    assert arrive(db, message) == 0
+    assert counted_ticks(db) == {("d", "motion"): 3}
+    assert seen(db, "d").streams["motion"].highest == 12
+
+
+def test_devices_are_counted_apart(db: Connection) -> None:
+    """The same ticks of two devices are different ticks."""
+    arrive(db, batch(10, bytes([1, 0])), "d")
+    assert arrive(db, batch(10, bytes([1, 1])), "e") == 2
+    assert stored(db, "e") == {10: 1, 11: 1}
+
+
+def test_a_declared_gap_is_no_hole(db: Connection) -> None:
+    """What the device says it never made is accounted for; what it made and has not come is a hole."""
+    arrive(db, batch(10, bytes(5)))
+    arrive(db, batch(20, bytes(5), after=14))
+    assert seen(db, "d").streams["motion"].holes == ((0, 9),)
+    arrive(db, batch(40, bytes(5), after=34))
+    counted = seen(db, "d").streams["motion"]
+    assert counted.highest == 44
+    assert counted.holes == ((0, 9), (25, 34))
+    arrive(db, batch(30, bytes(5), after=24))
+    assert seen(db, "d").streams["motion"].holes == ((0, 9),)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (batch(LATEST, bytes(2)), Reason.FUTURE_TICK),
+        (batch(10, bytes(2), noise=7), Reason.POLICY_MISMATCH),
+        (
+            Batch(first=1, after=None, count=3, states="AA==", noise=1).model_copy(update={"count": 12}),
+            Reason.MALFORMED,
+        ),
+    ],
+)
+def test_what_is_refused_changes_nothing(db: Connection, message: Batch, reason: Reason) -> None:
+    """A refused batch leaves no trace."""
+    with pytest.raises(Rejected) as refusal:
+        arrive(db, message)
+    assert refusal.value.reason == reason
+    assert counted_ticks(db) == {}
+    assert seen(db, "d") == Seen(streams={})
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    data=st.data(),
+    runs=st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4)), min_size=1, max_size=8),
+)
+def test_any_order_any_repetition(tmp_path: Path, data: st.DataObject, runs: list[tuple[int, int]]) -> None:
+    """Batches in any order, repeated, re-cut at other borders: every tick once, with its own state, no hole left."""
+    truth: dict[int, int] = {}
+    batches, tick, after = [], 100, None
+    for length, gap in runs:
+        states = bytes((tick * 7 + offset * 3) % 2 for offset in range(length))
+        truth |= {tick + offset: state for offset, state in enumerate(states)}
+        batches.append(batch(tick, states, after))
+        after = tick + length - 1
+        tick += length + gap
+    again = data.draw(st.lists(st.sampled_from(batches), max_size=6))
+    cut = data.draw(st.sampled_from(batches))
+    inner = bytes(truth[t] for t in range(cut.first, cut.last + 1))
+    again.append(batch(cut.last, inner[-1:], cut.last - 1 if cut.count > 1 else cut.after))
+    order = data.draw(st.permutations([*batches, *again]))
+    engine = ENGINE
+    with engine.connect() as db:
+        db.begin()
+        prepare(db)
+        total = sum(arrive(db, message) for message in order)
+        assert total == len(truth)
+        assert stored(db) == truth
+        counted = seen(db, "d").streams["motion"]
+        assert counted.highest == max(truth)
+        assert counted.holes == ((0, 99),)
+        db.rollback()

@@ -1,0 +1,182 @@
+"""An old database is found out: it gets no budget back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hushmq.broker.contract.messages import LedgerState, Release, decode, encode
+from hushmq.broker.contract.problem import Problem, Reason
+from hushmq.broker.contract.theta_message import theta_of
+from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.ledger.high_water_mark import Mark, read_marks, write_marks
+from hushmq.pufferfish.binary.stream_loss import Box
+from tests.calibrator.site import NARROW, START, STRANGER, STREAM, TOPICS, Clock, Desk, desk, policy, sqlite
+
+
+def fill(here: Desk, *windows: int) -> None:
+    for number in windows:
+        here.window(number)
+        here.cohort.close_due()
+
+
+def backup(folder: Path) -> None:
+    """What a site's backup does: copy the database while nobody has it open."""
+    shutil.copy(folder / "ledger.db", folder / "backup.db")
+
+
+def restore(folder: Path) -> None:
+    for name in ("ledger.db-wal", "ledger.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+    shutil.copy(folder / "backup.db", folder / "ledger.db")
+
+
+@pytest.mark.parametrize("lost", ["backup", "all"])
+def test_an_old_backup_gives_no_budget_back(tmp_path: Path, lost: str) -> None:
+    """After an old backup, or an empty database, is put in place, nothing is charged or released, and that is said."""
+    with desk(sqlite(tmp_path), mark_path=tmp_path / "mark") as here:
+        here.adopt()
+        fill(here, 0)
+    backup(tmp_path)
+    with desk(sqlite(tmp_path), mark_path=tmp_path / "mark") as here:
+        fill(here, 1)
+        before = here.cohort.accounts()[0]
+    restore(tmp_path)
+    if lost == "all":
+        (tmp_path / "ledger.db").unlink()
+    with desk(sqlite(tmp_path), mark_path=tmp_path / "mark") as here:
+        if lost == "all":
+            here.adopt()
+        assert "restored from an old backup" in here.cohort.stopped[STREAM]
+        fill(here, 2)
+        assert here.cohort.released == 0
+        assert "ledger_behind" in here.log.getvalue()
+        (after,) = here.cohort.accounts()
+        assert after.entries < before.entries
+        assert after.stopped is not None
+        assert after.seal is None
+    assert read_marks(tmp_path / "mark")[STREAM].entries == 2
+
+
+def test_the_newest_backup_goes_on(tmp_path: Path) -> None:
+    """A backup that holds every entry is no reason to stop."""
+    with desk(sqlite(tmp_path), mark_path=tmp_path / "mark") as here:
+        here.adopt()
+        fill(here, 0, 1)
+    backup(tmp_path)
+    restore(tmp_path)
+    with desk(sqlite(tmp_path), mark_path=tmp_path / "mark") as here:
+        assert here.cohort.stopped == {}
+        fill(here, 2)
+        assert here.cohort.released == 1
+
+
+def test_the_broker_remembers_too(tmp_path: Path) -> None:
+    """With the file of marks lost as well, the retained, sealed head on the broker tells that the database is old."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        fill(here, 0)
+    backup(tmp_path)
+    with desk(sqlite(tmp_path)) as here:
+        fill(here, 1)
+        retained = encode(here.cohort.accounts()[0])
+    restore(tmp_path)
+    with desk(sqlite(tmp_path)) as here:
+        here.cohort.take([Arrived(TOPICS.ledger(STREAM), retained)])
+        assert STREAM in here.cohort.stopped
+
+
+def test_another_history_is_found_out(tmp_path: Path) -> None:
+    """A ledger with as many entries, but not the same, does not reach the mark."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        with desk(sqlite(tmp_path / name), mark_path=tmp_path / f"mark-{name}") as here:
+            here.adopt()
+            fill(here, 0 if name == "one" else 1)
+    with desk(sqlite(tmp_path / "two"), mark_path=tmp_path / "mark-one") as here:
+        assert "not the one that was written" in here.cohort.stopped[STREAM]
+
+
+def test_a_forged_mark_stops_nothing(tmp_path: Path) -> None:
+    """A head without our seal, or sealed for another stream, is refused: nobody without the key stops releases."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        fill(here, 0)
+        (state,) = here.cohort.accounts()
+        mark = Mark(1000, "ab" * 32)
+        forged = [
+            state.model_copy(update={"entries": 1000}),
+            state.model_copy(update={"entries": 1000, "seal": None}),
+            state.model_copy(
+                update={"entries": 1000, "head": mark.head, "seal": STRANGER.seal(mark.text("test", STREAM))}
+            ),
+        ]
+        here.cohort.take([Arrived(TOPICS.ledger(STREAM), encode(one)) for one in forged])
+        here.cohort.take([Arrived(TOPICS.ledger("other"), encode(state))])
+        assert here.cohort.stopped == {}
+        assert here.cohort.rejected == {Reason.BAD_SIGNATURE: 4}
+
+
+def test_our_own_words_come_back(tmp_path: Path) -> None:
+    """We hear our own ledger messages again, older ones too: all lie on the chain."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        said: list[LedgerState] = []
+        for number in range(3):
+            fill(here, number)
+            said += here.cohort.accounts()
+        here.cohort.take([Arrived(TOPICS.ledger(STREAM), encode(one)) for one in said])
+        assert here.cohort.stopped == {}
+        assert here.cohort.rejected == {}
+
+
+def test_a_forgotten_setting_is_known_again(tmp_path: Path) -> None:
+    """Our own signed setting on the broker that an old database does not know keeps its version for ever."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        payload = here.cohort.settings()[STREAM].payload
+    (tmp_path / "ledger.db").unlink()
+    with desk(sqlite(tmp_path)) as here:
+        here.cohort.take([Arrived(TOPICS.noise(STREAM), payload)])
+        here.adopt(policy(2))
+        assert here.cohort.settings()[STREAM].message.version == 2
+
+
+def test_the_file(tmp_path: Path) -> None:
+    """Marks are read back as written; a missing file is empty, a broken one is told by name."""
+    path = tmp_path / "mark"
+    assert read_marks(path) == {}
+    write_marks(path, {"a": Mark(3, "ff"), "b": Mark()})
+    assert read_marks(path) == {"a": Mark(3, "ff"), "b": Mark()}
+    assert path.stat().st_mode & 0o077 == 0
+    path.write_text("[1]")
+    with pytest.raises(Problem, match=r"mark_file: .*no file of marks"):
+        read_marks(path)
+    with pytest.raises(Problem, match="mark_file: "):
+        write_marks(tmp_path / "missing" / "mark", {})
+
+
+def test_a_wider_theta_stops_releases_with_an_alarm(tmp_path: Path) -> None:
+    """The past is priced anew under a new Θ: over budget, releases stop, and the ledger and the log say why."""
+    clock = Clock(START)
+    tight = theta_of(NARROW)
+    wide = theta_of(Box(0.01, 0.5, 0.01, 0.5))
+    with desk(sqlite(tmp_path), clock=clock) as here:
+        here.adopt(policy(theta={"start": tight, "floor": tight}))
+        fill(here, 0, 1)
+        (fine,) = here.cohort.accounts()
+        assert fine.stopped is None
+        released = here.cohort.released
+        here.adopt(policy(2, theta={"start": wide, "floor": wide}))
+        (state,) = here.cohort.accounts()
+        assert state.public.loss > state.public.budget
+        assert state.stopped is not None
+        assert "over_budget" in here.log.getvalue()
+        here.window(2, noise=2)
+        (one,) = here.cohort.close_due()
+        assert one.refused is not None
+        assert here.cohort.released == released
+        messages = [decode(Release, payload) for _, _, payload in here.cohort.unsent()]
+        assert all(message.loss <= message.budget for message in messages)

@@ -1,0 +1,50 @@
+"""Only the newest policy that ops have signed is followed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hushmq.broker.contract.problem import Reason
+from hushmq.calibrator.ingest.receive import Arrived
+from tests.calibrator.site import OPS, STRANGER, TOPICS, desk, policy, signed, sqlite
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (signed(policy(2), STRANGER), Reason.UNKNOWN_KEY),
+        (signed(policy(2)).replace(b'"public":1.0', b'"public":9.0'), Reason.BAD_SIGNATURE),
+        (signed(policy(1, learning=0.4)), Reason.STALE_VERSION),
+        (signed(policy(2, cohort="other")), Reason.WRONG_ADDRESS),
+        (b"{}", Reason.MALFORMED),
+        (b"\xff", Reason.MALFORMED),
+    ],
+)
+def test_a_policy_that_is_not_ops_newest_is_refused(tmp_path: Path, payload: bytes, reason: Reason) -> None:
+    """Unsigned, altered, stale, for another cohort, unreadable: refused with its reason, nothing changes."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.cohort.take([Arrived(TOPICS.policy, payload)])
+        assert here.cohort.rejected == {reason: 1}
+        assert here.cohort.policy == policy()
+    with desk(sqlite(tmp_path)) as again:
+        assert again.cohort.policy == policy()
+
+
+def test_the_policy_followed_again_is_no_news(tmp_path: Path) -> None:
+    """The retained policy comes with every reconnect; the same one is neither refused nor adopted anew."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.cohort.take([Arrived(TOPICS.policy, signed(policy()))])
+        assert here.cohort.rejected == {}
+        assert here.log.getvalue().count("policy_adopted") == 1
+
+
+def test_keys_are_rotated_by_trusting_two(tmp_path: Path) -> None:
+    """A policy signed by either of two trusted keys is followed; the version still has to rise."""
+    with desk(sqlite(tmp_path), ops=(OPS, STRANGER)) as here:
+        here.adopt()
+        here.cohort.take([Arrived(TOPICS.policy, signed(policy(2), STRANGER))])
+        assert here.cohort.policy == policy(2)

@@ -1,0 +1,32 @@
+"""Own settings are measured on devices that get some, of every kind of stream."""
+
+from __future__ import annotations
+
+import pytest
+
+from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.evaluation.benchmarks.device_settings_speed import (
+    four_states,
+    measured,
+    some_box,
+    some_class,
+    two_states,
+)
+
+
+@pytest.mark.parametrize(
+    ("stream", "regions"),
+    [
+        (two_states("prior"), {n: some_box(n, 0.15, 0.35) for n in range(3)}),
+        (two_states("informed"), {n: some_box(n, 0.01, 0.05) for n in range(2)}),
+        (four_states(), {n: some_class(n) for n in range(2)}),
+    ],
+)
+def test_all_devices_get_one(stream: StreamPolicy, regions: dict[int, dict[int, object]]) -> None:
+    """It says so itself where too few did; no portion is longer than all of them."""
+    each, longest = measured("some", stream, regions)
+    assert each.value is not None
+    assert longest.value is not None
+    assert longest.ratio is not None
+    assert 0 < longest.ratio <= 1
+    assert longest.value <= each.value * len(regions) * 1.001

@@ -1,0 +1,154 @@
+"""`hushmq calibrate`."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hushmq.commands.calibrate_command import count_scale
+from hushmq.pufferfish.binary.stream_loss import Box, loss
+from tests.hushmq.command import Hushmq
+
+N10 = ("--q", 0.0893, "--r", 0.1092)  # heart rate of the sleeper N10 in two states
+
+
+def prior_limit(epsilon: float, q: float, r: float) -> float:
+    """M(ε, q, r), the closed form of docs/theory.md as it stands on paper."""
+    big = math.exp(epsilon / 2)
+    lean = big**2 * r - q
+    return ((lean + math.sqrt(lean**2 + 4 * big**2 * (1 - q) * (1 - r))) / (2 * big * (1 - q))) ** 2
+
+
+@pytest.mark.parametrize(
+    ("adversary", "rho0", "rho1"), [("prior", 0.4834, 0.4593), ("informed", 0.4818, 0.4612)]
+)
+def test_noise_of_a_real_chain(hushmq: Hushmq, adversary: str, rho0: float, rho1: float) -> None:
+    """Heart rate N10 at ε = 1 needs the noise of docs/theory.md, to all its digits, for both adversaries."""
+    noise = hushmq("calibrate", *N10, "--epsilon", 1, "--adversary", adversary, "--json").json
+    assert list(noise) == ["rho0", "rho1", "tau0", "tau1", "epsilon", "scale"]
+    assert noise["rho0"] == pytest.approx(rho0, abs=5e-5)
+    assert noise["rho1"] == pytest.approx(rho1, abs=5e-5)
+    assert noise["tau0"] == pytest.approx(math.log((1 - noise["rho0"]) / noise["rho1"]), rel=1e-9)
+    assert noise["tau1"] == pytest.approx(math.log((1 - noise["rho1"]) / noise["rho0"]), rel=1e-9)
+
+
+def test_symmetric_chain_of_the_paper(hushmq: Hushmq) -> None:
+    """The symmetric chain with θ = 0.2 at ε = 4 has ρ = 0.1641 against the prior adversary, as in CGSSY."""
+    noise = hushmq("calibrate", "--q", 0.2, "--r", 0.2, "--epsilon", 4, "--adversary", "prior", "--json").json
+    assert noise["rho0"] == pytest.approx(0.1641, abs=5e-5)
+    assert noise["rho0"] == pytest.approx(noise["rho1"], rel=1e-12)
+
+
+def test_informed_is_the_default(hushmq: Hushmq) -> None:
+    """Who names no adversary is protected from the stronger one."""
+    asked = ("calibrate", *N10, "--epsilon", 2, "--json")
+    assert hushmq(*asked).json == hushmq(*asked, "--adversary", "informed").json
+    assert hushmq(*asked).json != hushmq(*asked, "--adversary", "prior").json
+
+
+@pytest.mark.parametrize("adversary", ["prior", "informed"])
+@pytest.mark.parametrize(("q", "r"), [(0.0893, 0.1092), (0.028, 0.402), (0.7, 0.6), (0.5, 0.5)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_epsilon_is_reached_and_never_passed(
+    hushmq: Hushmq, q: float, r: float, epsilon: float, adversary: str
+) -> None:
+    """The loss reached is the loss of the noise as `price` tells it, within ε and no more than 1e-9 below."""
+    chain = ("--q", q, "--r", r, "--adversary", adversary, "--json")
+    noise = hushmq("calibrate", *chain, "--epsilon", epsilon).json
+    priced = hushmq("price", *chain, "--rho0", noise["rho0"], "--rho1", noise["rho1"]).json
+    assert priced == {"epsilon": noise["epsilon"]}
+    assert epsilon - 1e-9 <= noise["epsilon"] <= epsilon
+
+
+@pytest.mark.parametrize("adversary", ["prior", "informed"])
+@pytest.mark.parametrize(
+    ("q", "r", "epsilon"), [(0.0893, 0.1092, 1.0), (0.028, 0.402, 3.677), (0.3, 0.7, 2.0)]
+)
+def test_scale_is_for_the_prior_adversary(
+    hushmq: Hushmq, q: float, r: float, epsilon: float, adversary: str
+) -> None:
+    """One count needs Laplace noise of scale 1/log min(M0, M1), whichever adversary the bits are hidden from."""
+    noise = hushmq(
+        "calibrate", "--q", q, "--r", r, "--epsilon", epsilon, "--adversary", adversary, "--json"
+    ).json
+    limit = math.log(min(prior_limit(epsilon, q, r), prior_limit(epsilon, r, q)))
+    assert noise["scale"] == pytest.approx(1 / limit, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize(("q", "r"), [(0.7, 0.6), (0.9, 0.2), (0.95, 0.95)])
+def test_scale_of_a_count_that_alternates(q: float, r: float, epsilon: float) -> None:
+    """For q+r > 1 the scale is within ε, and one a millionth smaller is not."""
+    theta, scale = Box.point(q, r), count_scale(Box.point(q, r), epsilon)
+    assert loss(theta, tau0=1 / scale, tau1=1 / scale, adversary="prior") <= epsilon
+    less = scale * (1 - 1e-6)
+    assert loss(theta, tau0=1 / less, tau1=1 / less, adversary="prior") > epsilon
+
+
+def test_weights(hushmq: Hushmq) -> None:
+    """Equal weights leave the most signal, stationary ones flip the fewest samples; the two trade places."""
+    asked = ("calibrate", *N10, "--epsilon", 1, "--json", "--weights")
+    equal, stationary = hushmq(*asked, "equal").json, hushmq(*asked, "stationary").json
+
+    def flipped(noise: dict[str, float]) -> float:
+        return (0.1092 * noise["rho0"] + 0.0893 * noise["rho1"]) / (0.0893 + 0.1092)
+
+    assert equal["rho0"] + equal["rho1"] < stationary["rho0"] + stationary["rho1"] - 1e-3
+    assert flipped(stationary) < flipped(equal) - 1e-3
+    assert max(stationary["rho0"], stationary["rho1"]) <= 0.5 * (1 + 1e-12)
+    assert stationary["epsilon"] <= 1
+
+
+def test_lines_for_a_person(hushmq: Hushmq) -> None:
+    """Without --json: one aligned line for each value, six digits."""
+    lines = hushmq("calibrate", *N10, "--epsilon", 1).out.splitlines()
+    assert lines[0] == "rho0     0.481757  a 0 is sent as 1 with this probability"
+    assert lines[4] == "epsilon  1         loss reached, informed adversary"
+    assert len(lines) == 6
+
+
+RIGHT = {"--q": "0.1", "--r": "0.2", "--epsilon": "1"}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--q", "much", "argument --q: 'much' is not a number above 0 and below 1"),
+        ("--q", "", "argument --q: '' is not a number above 0 and below 1"),
+        ("--q", "0", "argument --q: '0' is not a number above 0 and below 1"),
+        ("--q", "1", "argument --q: '1' is not a number above 0 and below 1"),
+        ("--q", "-0.1", "argument --q: '-0.1' is not a number above 0 and below 1"),
+        ("--q", "nan", "argument --q: 'nan' is not a number above 0 and below 1"),
+        ("--r", "inf", "argument --r: 'inf' is not a number above 0 and below 1"),
+        ("--r", "1e-400", "argument --r: '1e-400' is not a number above 0 and below 1"),
+        ("--epsilon", "0", "argument --epsilon: '0' is not a positive, finite number"),
+        ("--epsilon", "-1", "argument --epsilon: '-1' is not a positive, finite number"),
+        ("--epsilon", "1e400", "argument --epsilon: '1e400' is not a positive, finite number"),
+        ("--epsilon", "NaN", "argument --epsilon: 'NaN' is not a positive, finite number"),
+        (
+            "--adversary",
+            "bob",
+            "argument --adversary: invalid choice: 'bob' (choose from 'prior', 'informed')",
+        ),
+        ("--weights", "2", "argument --weights: invalid choice: '2' (choose from 'equal', 'stationary')"),
+    ],
+)
+def test_bad_input(hushmq: Hushmq, option: str, value: str, says: str) -> None:
+    """Every bad value is refused in one line that names the option, the value and what would be right."""
+    words = [word for pair in {**RIGHT, option: value}.items() for word in pair]
+    assert hushmq("calibrate", *words).complaint == f"hushmq: {says} (see hushmq calibrate --help)\n"
+
+
+@pytest.mark.parametrize("option", list(RIGHT))
+def test_missing_option(hushmq: Hushmq, option: str) -> None:
+    """What is missing is named, with what it takes."""
+    words = [word for pair in RIGHT.items() if pair[0] != option for word in pair]
+    complaint = hushmq("calibrate", *words).complaint
+    assert complaint.startswith(f"hushmq: the following arguments are required: {option}; {option}: ")
+
+
+def test_beyond_double_precision(hushmq: Hushmq) -> None:
+    """A chain that all but never moves leaves no noise to choose at a small ε: said in one line, no traceback."""
+    complaint = hushmq("calibrate", "--q", 1e-250, "--r", 1e-250, "--epsilon", 1e-9).complaint
+    assert complaint.startswith("hushmq: --epsilon 1e-09 with --q 1e-250 --r 1e-250: ")

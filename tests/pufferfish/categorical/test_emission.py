@@ -1,0 +1,94 @@
+"""Emission matrices: their tilt, and what passes through them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import chain, combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushmq.pufferfish.binary import amplification
+from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.pufferfish.categorical.emission import amplified, release_tilt, response, tilt_of
+
+
+@settings(deadline=None)
+@given(st.integers(2, 20), st.floats(1e-6, 20))
+def test_randomized_response_keeps_its_tilt(k: int, tau: float) -> None:
+    """Realised ratios, in exact numbers, are at most e^τ and hardly less; rows sum to one."""
+    emission = response(k, tau)
+    ratio = max(
+        Fraction(a) / Fraction(b) for column in zip(*emission, strict=True) for a in column for b in column
+    )
+    assert float(ratio) <= np.exp(tau) <= float(ratio) * (1 + 1e-12)
+    assert tilt_of(emission) <= tau
+    assert tilt_of(emission) == pytest.approx(tau, rel=1e-6)
+    assert all(sum(row) == pytest.approx(1, abs=1e-12) for row in emission)
+
+
+def by_sets(emission: np.ndarray, w: float) -> float:
+    """The worst likelihood takes two values, on a set of outputs and off it: every set, every pair."""
+    outputs = range(emission.shape[1])
+    sets = list(chain.from_iterable(combinations(outputs, n) for n in range(1, len(outputs))))
+    gain = np.expm1(w)
+    return max(
+        float(np.log((1 + gain * a[list(S)].sum()) / (1 + gain * b[list(S)].sum())))
+        for a, b in permutations(emission, 2)
+        for S in sets
+    )
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.floats(1e-3, 10))
+def test_amplification_is_the_worst_of_all_sets(seed: int, w: float) -> None:
+    """Not below any, and hardly above the worst; never above w or the stream's own tilt."""
+    rng = np.random.default_rng(seed)
+    emission = rng.dirichlet(np.full(int(rng.integers(2, 5)), 2.0), size=int(rng.integers(2, 5)))
+    found = amplified(emission.tolist(), w)
+    truth = by_sets(emission, w)
+    assert truth * (1 - 1e-12) - 1e-13 <= found <= truth * (1 + 1e-6) + 1e-12
+    assert found <= min(w, tilt_of(emission.tolist()))
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 0.6), st.floats(0.01, 0.39), st.floats(1e-3, 20))
+def test_two_states_are_the_binary_formula(rho0: float, rho1: float, w: float) -> None:
+    """k = 2 gives what the binary stream's amplification gives."""
+    emission = [[1 - rho0, rho0], [rho1, 1 - rho1]]
+    assert amplified(emission, w) == pytest.approx(amplification.amplified(Noise(rho0, rho1), w), rel=1e-9)
+
+
+@settings(deadline=None)
+@given(st.integers(2, 8), st.floats(0.1, 5), st.floats(0.01, 0.99))
+def test_the_tilt_of_a_release_is_the_largest_that_fits(k: int, tau: float, share: float) -> None:
+    """amplified(release_tilt(τ)) is τ, not above; what the stream itself allows is unbounded."""
+    emission = response(k, tau)
+    aim = share * tau
+    w = release_tilt(emission, aim)
+    assert aim * (1 - 1e-6) <= amplified(emission, w) <= aim
+    assert release_tilt(emission, tau) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: response(1, 1.0), "k is 1"),
+        (lambda: response(3, 0.0), "tau is 0"),
+        (lambda: response(3, float("nan")), "tau is nan"),
+        (lambda: amplified(response(3, 1.0), -1.0), "w is -1"),
+        (lambda: release_tilt(response(3, 1.0), float("nan")), "tau is nan"),
+    ],
+)
+def test_bad_numbers_are_named(call: object, message: str) -> None:
+    """One sentence, with the value."""
+    with pytest.raises(ValueError, match=message):
+        call()  # type: ignore[operator]  # a table of calls
+
+
+def test_an_output_that_some_states_never_give_has_no_tilt() -> None:
+    """Zero probability for one state and not for another reveals everything."""
+    assert tilt_of([[1.0, 0.0], [0.5, 0.5]]) == float("inf")
+    assert tilt_of([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]) == 0.0
