@@ -65,10 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from hushmq.agent.lean import import_lean  # noqa: PLC0415  # the parser alone needs none of it
-
-    import_lean()
-    from hushmq.agent.agent_config import Config, load  # noqa: PLC0415  # as above
+    from hushmq.agent.agent_config import Config, load  # noqa: PLC0415  # the parser alone needs none of it
     from hushmq.agent.daemon import Agent  # noqa: PLC0415  # as above
     from hushmq.broker.service.log import logger  # noqa: PLC0415  # as above
 

@@ -21,7 +21,6 @@ from pydantic import Field
 from hushmq.broker.contract.message_base import Message
 from hushmq.broker.contract.messages import NoiseSetting, Policy, canonical, decode
 from hushmq.broker.contract.problem import Problem, Reason, Rejected
-from hushmq.broker.ed25519 import verifier
 
 S = TypeVar("S", Policy, NoiseSetting)
 
@@ -61,7 +60,7 @@ class PublicKey:
         return b64encode(self.raw).decode()
 
     def verifies(self, message: Policy | NoiseSetting, signature: bytes) -> bool:
-        return verifier()(self.raw, signature, _signed_bytes(message))
+        return self._fits(signature, _signed_bytes(message))
 
     def sealed(self, text: bytes, seal: str) -> bool:
         """Whether the private key of this one sealed the text."""
@@ -69,15 +68,25 @@ class PublicKey:
             signature = b64decode(seal)
         except ValueError:
             return False
-        return verifier()(self.raw, signature, SEAL + text)
+        return self._fits(signature, SEAL + text)
+
+    def _fits(self, signature: bytes, text: bytes) -> bool:
+        # Imported late: it takes 7 MB of memory, which a process that verifies no signature does not need.
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
+        try:
+            Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, text)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
 
 
 class PrivateKey:
     """A key that signs. Its bytes appear in no repr."""
 
     def __init__(self, raw: bytes) -> None:
-        # A device only verifies, and is spared the library that signs.
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  # as above
 
         self._key = Ed25519PrivateKey.from_private_bytes(raw)
         self.public = PublicKey(self._key.public_key().public_bytes_raw())

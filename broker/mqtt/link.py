@@ -20,7 +20,6 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from hushmq.broker.eager import EagerClient
 from hushmq.broker.mqtt.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 5.0
@@ -81,7 +80,7 @@ class Link:
         self._ask_at: float | None = None
         self._refusals = 0
         self._unacknowledged: dict[int, tuple[float, Acknowledged]] = {}
-        self._client = client = EagerClient(
+        self._client = client = Client(
             CallbackAPIVersion.VERSION2,
             client_id=endpoint.secret_name(client_id),
             clean_session=not keep_session,
@@ -124,7 +123,7 @@ class Link:
         events = ready.get(peer.fileno(), 0)
         rc = MQTTErrorCode.MQTT_ERR_SUCCESS
         if events & ~select.POLLOUT or buffered:
-            rc = self._client.read()
+            rc = self._client.loop_read()
         if rc == 0 and self._client.want_write():
             rc = self._client.loop_write()
         if rc == 0:
