@@ -8,12 +8,12 @@ from pathlib import Path
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.arguments import add_adversary, add_chain, add_json, blaming, positive
 from hushmq.commands.progress_bar import bar
+from hushmq.commands.timeline_file import FORMAT as TIMELINE_FORMAT
+from hushmq.commands.timeline_file import read_history
 from hushmq.explain.figure import Figure
 from hushmq.explain.figure_output import SUFFIXES, show
 from hushmq.explain.loss_figure import loss_figure
 from hushmq.explain.timeline_figure import timeline_figure
-from hushmq.ledger_command import FORMAT as TIMELINE_FORMAT
-from hushmq.ledger_command import read_history
 
 EXAMPLES = """examples:
   hushmq explain loss --q 0.0893 --r 0.1092 --epsilon 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hushmq.commands.timeline_file import History
 from hushmq.explain.figure import Curve, Figure, Mark, Panel
-from hushmq.ledger_command import History
 from hushmq.pufferfish.binary.binary_timeline import Entry, Timeline
 from hushmq.pufferfish.binary.stream_loss import Adversary
 
