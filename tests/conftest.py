@@ -18,6 +18,7 @@ from hushmq.broker.provision.mosquitto import MosquittoServer
 from hushmq.broker.provision.nats import NatsServer
 from tests.brokers import has_mosquitto, require_mosquitto
 from tests.containers import MosquittoContainer, docker_answers
+from tests.recordings import missing
 
 SITE = Site(
     cohort="test",
@@ -32,6 +33,25 @@ SITE = Site(
 # A shell that starts the tests in the background has them ignore interrupts, and so would every process they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+SERVERS = {"broker", "nats", "mosquitto", "postgres_databases"}
+"""Fixtures that start a server."""
+
+
+# First of all: afterwards `-m` chooses by these marks.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts a server as slow; skip what needs the recordings where they are absent and may be."""
+    reason = missing()
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if SERVERS & set(item.fixturenames) or parameters.get("databases") == "postgres":
+            item.add_marker(pytest.mark.slow)
+        if reason and item.get_closest_marker("needs_data") is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture
