@@ -87,7 +87,7 @@ def plain_influence(powers: list[Matrix], quilt: Quilt, law: Vector, before: Vec
 
 def plain_approx(mixing: Mixing, length: int, epsilon: float) -> tuple[float, Quilt]:
     """SWC Algorithm 4 as Lemma 4.9 shortens it: the middle node, and all quilts that leave at most 4a* near."""
-    i, largest = (length + 1) // 2, 4 * mqm.reach(mixing, epsilon)
+    i, largest = (length + 1) // 2, 4 * mqm.half_budget_distance(mixing, epsilon)
     best: tuple[float, Quilt] = (length / epsilon, (None, None))
     for a, b in plain_quilts(i, length, largest):
         best = min(best, _scored(i, length, epsilon, (a, b), mixing.influence(a, b)), key=lambda one: one[0])

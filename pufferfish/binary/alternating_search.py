@@ -1,7 +1,7 @@
-"""Both adversaries on a timeline with q+r ≥ 1, tick by tick.
+"""The largest loss on a timeline of a negatively correlated chain, q+r ≥ 1, for both adversaries.
 
-A run longer than twice the reach is as good as one of twice the reach: in its middle nothing is left of either
-end. So long runs are shortened, by an even number of ticks since the two tilts take turns.
+The recursion visits every tick. Runs longer than twice the forgetting time are shortened to that length, because their
+middle ticks depend on neither end; an even number of ticks is removed, because the two tilts alternate.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary import alternating
-from hushmq.pufferfish.binary.directed_chain import reach
+from hushmq.pufferfish.binary.directed_chain import forgetting_time
 from hushmq.pufferfish.binary.known_envelope import Envelope
-from hushmq.pufferfish.binary.prior_search import Best
-from hushmq.pufferfish.binary.ratio_orbit import LARGEST
-from hushmq.pufferfish.binary.stream_loss import Adversary
-from hushmq.pufferfish.timeline.tilt_runs import Runs, nats
+from hushmq.pufferfish.binary.prior_search import LossAtTick
+from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT
+from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
 
 
-def search(
-    runs: Runs,
+def largest_alternating_loss(
+    runs: TiltRuns,
     q: float,
     r: float,
     window: range,
@@ -27,12 +27,12 @@ def search(
     adversary: Adversary,
     soft: bool,
     endless: bool,
-    best: Best,
-) -> Best:
-    """The largest loss in the runs of the window, towards either state, and its tick; or the best so far."""
-    within = reach(q, r)
-    low = runs.covering(runs.edges[window.start] - within, runs.edges[window.start]).start
-    high = runs.covering(runs.edges[window.stop] - 1, runs.edges[window.stop] + within).stop
+    best: LossAtTick,
+) -> LossAtTick:
+    """The larger of `best` and the largest loss in the runs of the window, towards either state, with its tick."""
+    memory = forgetting_time(q, r)
+    low = runs.runs_touching(runs.edges[window.start] - memory, runs.edges[window.start]).start
+    high = runs.runs_touching(runs.edges[window.stop] - 1, runs.edges[window.stop] + memory).stop
     ticks: list[int] = []
     tau0: list[float] = []
     tau1: list[float] = []
@@ -41,55 +41,55 @@ def search(
         if k == window.start:
             begin = len(ticks)
         length = runs.edges[k + 1] - runs.edges[k]
-        kept = length if length <= 2 * within + 2 else 2 * within + 2 - length % 2
+        kept = length if length <= 2 * memory + 2 else 2 * memory + 2 - length % 2
         half = kept // 2
         ticks.extend(range(runs.edges[k], runs.edges[k] + half))
         ticks.extend(range(runs.edges[k + 1] - (kept - half), runs.edges[k + 1]))
-        tau0.extend([nats(runs.tilts[k][0])] * kept)
-        tau1.extend([nats(runs.tilts[k][1])] * kept)
+        tau0.extend([to_nats(runs.tilts[k][0])] * kept)
+        tau1.extend([to_nats(runs.tilts[k][1])] * kept)
         if k == window.stop - 1:
             end = len(ticks)
-    left0, left1 = alternating.ratios(q, r, tau0, tau1)
-    right0, right1 = (side[::-1] for side in alternating.ratios(q, r, tau0[::-1], tau1[::-1]))
-    most = 0.0  # what known instants can add to a loss
+    left0, left1 = alternating.prior_log_ratios(q, r, tau0, tau1)
+    right0, right1 = (side[::-1] for side in alternating.prior_log_ratios(q, r, tau0[::-1], tau1[::-1]))
+    largest_known_gain = 0.0  # upper bound on what known states add to a loss
     if adversary == "informed":
-        # ξ = m·C with the tilt and the ratio that favour the same state.
+        # ξ = m·C, where tilt and ratio favour the same state.
         highest = max(
-            min(tau, LARGEST) + max(sides)
-            for own, left, right in ((tau0, left0, right0), (tau1, left1, right1))
-            for tau, *sides in zip(own, left, right, strict=True)
+            min(tau, LARGEST_TILT) + max(sides)
+            for favoured, left, right in ((tau0, left0, right0), (tau1, left1, right1))
+            for tau, *sides in zip(favoured, left, right, strict=True)
         )
-        most = 2.0 * Envelope(q, r, 1.0, math.exp(highest), soft=soft).beyond(0)
+        largest_known_gain = 2.0 * Envelope(q, r, 1.0, math.exp(highest), soft=soft).beyond(0)
     loss, tick = best
-    for own, other, left, right, chain in (
+    for favoured, other, left, right, chain in (
         (tau0, tau1, left0, right0, (q, r)),
         (tau1, tau0, left1, right1, (r, q)),
     ):
-        ignorant = {i: own[i] + left[i] + right[i] for i in range(begin, end)}
-        for i in sorted(ignorant, key=lambda i: -ignorant[i]):
-            if ignorant[i] + most <= loss:
-                break  # nor can any after it be larger
-            here = ignorant[i]
+        prior = {i: favoured[i] + left[i] + right[i] for i in range(begin, end)}
+        for i in sorted(prior, key=lambda i: -prior[i]):
+            if prior[i] + largest_known_gain <= loss:
+                break  # the remaining ticks have smaller bounds
+            here = prior[i]
             if adversary == "informed":
-                before = _gains(own, other, i, -1, endless)
-                after = _gains(own, other, i, 1, endless)
+                before = _gains(favoured, other, i, -1, endless)
+                after = _gains(favoured, other, i, 1, endless)
                 here = (
-                    own[i]
-                    + alternating.known(*chain, before, soft=soft, floor=left[i])
-                    + alternating.known(*chain, after, soft=soft, floor=right[i])
+                    favoured[i]
+                    + alternating.largest_known_log_ratio(*chain, before, soft=soft, floor=left[i])
+                    + alternating.largest_known_log_ratio(*chain, after, soft=soft, floor=right[i])
                 )
             if here > loss:
                 loss, tick = here, ticks[i]
     return loss, tick
 
 
-def _gains(own: list[float], other: list[float], i: int, step: int, endless: bool) -> Iterator[float]:
-    """The signed tilts at distances 1, 2, … on one side: the other state's at odd distances, negative."""
-    turn = 1
+def _gains(favoured: list[float], other: list[float], i: int, step: int, endless: bool) -> Iterator[float]:
+    """The signed tilts at distances 1, 2, … on one side: −τ of the other state at odd distances, τ at even ones."""
+    odd = True
     i += step
-    while 0 <= i < len(own):
-        yield -other[i] if turn else own[i]
-        turn = 1 - turn
+    while 0 <= i < len(favoured):
+        yield -other[i] if odd else favoured[i]
+        odd = not odd
         i += step
     while endless:
         yield 0.0

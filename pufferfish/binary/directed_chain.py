@@ -1,92 +1,98 @@
-"""One chain with q+r < 1 and one favoured state: what the runs of a timeline mean there."""
+"""A positively correlated chain, q+r < 1, with one favoured state: the maps and bounds of a timeline's runs."""
 
 from __future__ import annotations
 
 import math
 
 from hushmq.pufferfish.binary.known_envelope import Envelope
-from hushmq.pufferfish.binary.known_instant import known_in_run, largest_soft, peak
-from hushmq.pufferfish.binary.ratio_orbit import Matrix, Orbit, orbit, tick
-from hushmq.pufferfish.binary.stream_loss import side
-from hushmq.pufferfish.timeline.tilt_runs import nats
+from hushmq.pufferfish.binary.known_instant import (
+    known_state_log_ratio,
+    largest_soft_log_ratio,
+    most_informative_instant,
+)
+from hushmq.pufferfish.binary.ratio_orbit import MobiusMap, Orbit, one_tick_map, orbit_of
+from hushmq.pufferfish.binary.stream_loss import endless_side_log_ratio
+from hushmq.pufferfish.timeline.tilt_runs import to_nats
 
-# What is left after this is below the rounding of the numbers themselves.
-_FORGOTTEN = 2.0**-52
+# A difference of logarithms below this is lost in rounding.
+_NEGLIGIBLE = 2.0**-52
 
 
-def reach(q: float, r: float) -> int:
-    """After so many ticks, of any tilts, nothing is left of where a ratio started.
+def forgetting_time(q: float, r: float) -> int:
+    """The number of ticks, of any tilts, after which a likelihood ratio no longer depends on its initial value.
 
-    One tick shrinks the logarithm of the ratio of two ratios by (1−α)/(1+α) at least, and that logarithm is
-    at most −2·log α after the first, where α = √(qr/((1−q)(1−r))) (docs/theory.md, Lemma 1). For q+r > 1 the
-    same holds with 1/α.
+    Each tick multiplies the logarithm of the quotient of two ratios by at most (1−α)/(1+α), and that logarithm is at
+    most −2·log α after the first tick, where α = √(qr/((1−q)(1−r))) (docs/theory.md, Lemma 1). For q+r > 1 replace α by
+    1/α.
     """
     alpha = math.sqrt(q / (1.0 - q) * r / (1.0 - r))
     alpha = min(alpha, 1.0 / alpha)
     if alpha == 1.0:
         return 1
     spread = -2.0 * math.log(alpha)
-    return 2 + math.ceil(math.log(_FORGOTTEN / max(spread, 1.0)) / math.log((1.0 - alpha) / (1.0 + alpha)))
+    return 2 + math.ceil(math.log(_NEGLIGIBLE / max(spread, 1.0)) / math.log((1.0 - alpha) / (1.0 + alpha)))
 
 
-class Track:
-    """The chain as state 0 sees it (for state 1, give q and r swapped), with what it has computed so far."""
+class DirectedChain:
+    """A chain with state 0 favoured (for state 1 swap q and r); caches what it computes per tilt."""
 
     def __init__(self, q: float, r: float, state: int, *, soft: bool) -> None:
         self.q, self.r, self.state, self.soft = q, r, state, soft
-        self.base = orbit(q, r, 0.0)
-        self.reach = reach(q, r)
-        self.cap = self.base.from0(1)  # (1−q)/r: no ratio is larger
-        self._orbits: dict[int, Orbit] = {0: self.base}
-        self._ticks: dict[int, Matrix] = {}
+        self.untilted = orbit_of(q, r, 0.0)
+        self.forgetting_time = forgetting_time(q, r)
+        self.largest_ratio = self.untilted.from_known_0(1)  # (1−q)/r bounds every ratio
+        self._orbits: dict[int, Orbit] = {0: self.untilted}
+        self._ticks: dict[int, MobiusMap] = {}
         self._within: dict[tuple[int, int], float] = {}
         self._peaks: dict[int, tuple[int, int]] = {}
         self._ceilings: dict[int, float] = {}
         self._envelopes: dict[tuple[int, int], Envelope] = {}
 
     def orbit(self, tilts: tuple[int, int]) -> Orbit:
-        """The orbit of a run with these tilts."""
+        """The Möbius orbit of a run with these tilts."""
         tilt = tilts[self.state]
         found = self._orbits.get(tilt)
         if found is None:
-            found = self._orbits[tilt] = orbit(self.q, self.r, nats(tilt))
+            found = self._orbits[tilt] = orbit_of(self.q, self.r, to_nats(tilt))
         return found
 
-    def tick(self, tilts: tuple[int, int]) -> Matrix:
-        """The map of one tick with these tilts."""
+    def tick(self, tilts: tuple[int, int]) -> MobiusMap:
+        """The Möbius map of one tick with these tilts."""
         tilt = tilts[self.state]
         found = self._ticks.get(tilt)
         if found is None:
-            found = self._ticks[tilt] = tick(self.q, self.r, nats(tilt))
+            found = self._ticks[tilt] = one_tick_map(self.q, self.r, to_nats(tilt))
         return found
 
-    def within(self, tilts: tuple[int, int], ticks: int) -> float:
-        """The largest V over what can be known about the next so many ticks, all of one tilt."""
+    def largest_known(self, tilts: tuple[int, int], ticks: int) -> float:
+        """The largest V over known states, or soft evidence, at the next `ticks` ticks, all with these tilts."""
         tilt = tilts[self.state]
         if ticks == 0 or tilt == 0:
             return 0.0
-        here, base = self.orbit(tilts), self.base
+        here, untilted = self.orbit(tilts), self.untilted
         if self.soft:
-            ticks = min(ticks, self.reach)
+            ticks = min(ticks, self.forgetting_time)
             if (tilt, ticks) not in self._within:
-                self._within[tilt, ticks] = largest_soft(here, base, ticks=ticks).value
+                self._within[tilt, ticks] = largest_soft_log_ratio(here, untilted, ticks=ticks).value
             return self._within[tilt, ticks]
-        # One state's V rises up to its peak and falls, the other's is largest at an end (Lemma 4).
+        # V of one state is unimodal in the distance; V of the other is largest at an end (Lemma 4).
         if tilt not in self._peaks:
-            self._peaks[tilt] = peak(here, base)
+            self._peaks[tilt] = most_informative_instant(here, untilted)
         distance, state = self._peaks[tilt]
-        told = known_in_run(here, base, min(distance, ticks), state)
-        return max(0.0, told, known_in_run(here, base, ticks, 1 - state))
+        nearest = known_state_log_ratio(here, untilted, min(distance, ticks), state)
+        return max(0.0, nearest, known_state_log_ratio(here, untilted, ticks, 1 - state))
 
-    def ceiling(self, tilt: int) -> float:
-        """A side's log-ratio where no tilt in reach is larger: at most that of an endless run of it."""
+    def endless_side(self, tilt: int) -> float:
+        """Upper bound on one side's log-ratio if no tilt within the forgetting time exceeds `tilt`."""
         found = self._ceilings.get(tilt)
         if found is None:
-            found = self._ceilings[tilt] = side(self.q, self.r, nats(tilt), "informed", soft=self.soft)
+            found = self._ceilings[tilt] = endless_side_log_ratio(
+                self.q, self.r, to_nats(tilt), "informed", soft=self.soft
+            )
         return found
 
     def envelope(self, low: float, high: float) -> Envelope:
-        """The envelope where ξ = m·C lies in [low, high], or a little wider: few different ones are computed."""
+        """The envelope for ξ = m·C in [low, high]; the ends are rounded outwards so that few envelopes are computed."""
         steps = math.floor(8.0 * math.log(low)), math.ceil(8.0 * math.log(high))
         found = self._envelopes.get(steps)
         if found is None:

@@ -1,16 +1,16 @@
-"""How much more than nothing a known instant can tell, by its distance, whatever the tilts in between.
+"""An upper bound, by distance, on what a known state adds to the prior adversary's log-ratio (docs/theory.md, Lemma 5).
 
-Let C be the ratio with nothing known, C_p the one with the instant p known, and B_p what p alone says. The excess
-log(C_p/C) − log B_p is all that knowing p adds. Both logarithms shrink at every tick towards 0, the first at a
-rate that depends on where the ratio is, ξ = m·C, the second as at ξ = 1:
+Let C be the likelihood ratio without known states, C_p the ratio with the state at instant p known, and B_p the ratio
+P(X_p | 0)/P(X_p | 1) of that state alone. Knowing X_p adds the excess log(C_p/C) − log B_p. Each tick maps both
+logarithms towards 0, the first by X_ξ with ξ = m·C, the second by X_1:
 
     X_ξ(x) = log φ(ξ·e^x) − log φ(ξ),   φ(s) = (s + a)/(s + b) up to a factor, a < b.
 
-So with ξ known to lie in [low, high] the excess at distance l is at most its largest value over all sequences of
-such ξ, and since X is monotone in x that value follows step by step (docs/theory.md, Lemma 5).
+If ξ lies in [low, high], the excess at distance l is at most its maximum over all sequences of such ξ. X_ξ is
+increasing in x, so maximising each step gives that maximum.
 
-For q+r < 1, a = q/(1−q) and b = (1−r)/r. For q+r > 1 every second instant is relabelled, and steps of two kinds take
-turns: a = (1−q)/q, b = r/(1−r) and the same with q and r swapped.
+For q+r < 1, a = q/(1−q) and b = (1−r)/r. For q+r > 1 every second instant is relabelled, and steps of two forms
+alternate: a = (1−q)/q, b = r/(1−r), and the same with q and r swapped.
 """
 
 from __future__ import annotations
@@ -19,102 +19,114 @@ import math
 from collections.abc import Callable
 from itertools import accumulate
 
-# An excess below this is as good as none, and is returned in place of smaller ones.
-NOTHING = 2.0**-36
+# Smaller excesses are not computed; this value bounds them.
+NEGLIGIBLE = 2.0**-36
 
 
 class Envelope:
-    """Bounds on the excess at each distance, for one chain with q+r ≠ 1 and one range of ξ."""
+    """Upper bounds on the excess at each distance, for one chain with q+r ≠ 1 and one range of ξ."""
 
     def __init__(self, q: float, r: float, low: float, high: float, *, soft: bool) -> None:
         self._low, self._high = low, high
         if q + r < 1.0:
-            self._kinds = [(q / (1.0 - q), (1.0 - r) / r)]
+            self._forms = [(q / (1.0 - q), (1.0 - r) / r)]
         else:
-            self._kinds = [((1.0 - q) / q, r / (1.0 - r)), ((1.0 - r) / r, q / (1.0 - q))]
-        excesses = self._soft() if soft else self._hard()
-        # What lies beyond a distance is bounded by the largest excess from there on.
-        self._beyond = list(accumulate(reversed(excesses), max, initial=NOTHING))[::-1]
+            self._forms = [((1.0 - q) / q, r / (1.0 - r)), ((1.0 - r) / r, q / (1.0 - q))]
+        excesses = self._excesses_of_soft_evidence() if soft else self._excesses_of_known_states()
+        # Running maxima from the far end.
+        self._beyond = list(accumulate(reversed(excesses), max, initial=NEGLIGIBLE))[::-1]
 
     def beyond(self, distance: int) -> float:
-        """The largest excess of any instant further away than the distance."""
-        return self._beyond[distance] if distance < len(self._beyond) else NOTHING
+        """Upper bound on the excess of every instant farther away than `distance`."""
+        return self._beyond[distance] if distance < len(self._beyond) else NEGLIGIBLE
 
-    def _hard(self) -> list[float]:
-        """The largest excess of an instant known for certain, by its distance."""
+    def _excesses_of_known_states(self) -> list[float]:
+        """The largest excess of a known state at distances 1, 2, …"""
         excesses = []
-        # One chain of values for each kind of step that may come last: from a known 0 and from a known 1.
-        ups, downs = [math.inf] * len(self._kinds), [-math.inf] * len(self._kinds)
-        base_ups, base_downs = ups, downs
-        while max(*ups, *base_ups) > NOTHING or min(*downs, *base_downs) < -NOTHING:
-            # X_ξ(x) has one peak in ξ, so its smallest value is at an end.
-            ups = self._turn(
-                lambda kind, x: max(
-                    self._step(kind, xi, x) for xi in (self._low, self._high, self._peak(kind, x))
+        # One sequence per form of the last step: starting from a known 0 and from a known 1.
+        above_known, below_known = [math.inf] * len(self._forms), [-math.inf] * len(self._forms)
+        untilted_above, untilted_below = above_known, below_known
+        while (
+            max(*above_known, *untilted_above) > NEGLIGIBLE
+            or min(*below_known, *untilted_below) < -NEGLIGIBLE
+        ):
+            # X_ξ(x) is unimodal in ξ, so its smallest value is at an end.
+            above_known = self._advance(
+                lambda form, x: max(
+                    self._step(form, xi, x) for xi in (self._low, self._high, self._worst_xi(form, x))
                 ),
-                ups,
+                above_known,
             )
-            downs = self._turn(
-                lambda kind, x: max(self._step(kind, xi, x) for xi in (self._low, self._high)), downs
+            below_known = self._advance(
+                lambda form, x: max(self._step(form, xi, x) for xi in (self._low, self._high)), below_known
             )
-            base_ups, base_downs = self._bases(base_ups), self._bases(base_downs)
-            gains = (up - base for up, base in zip((*ups, *downs), (*base_ups, *base_downs), strict=True))
+            untilted_above, untilted_below = (
+                self._advance_untilted(untilted_above),
+                self._advance_untilted(untilted_below),
+            )
+            gains = (
+                up - base
+                for up, base in zip(
+                    (*above_known, *below_known), (*untilted_above, *untilted_below), strict=True
+                )
+            )
             excesses.append(max(gains))
         return excesses
 
-    def _soft(self) -> list[float]:
-        """The largest excess with soft evidence, by the distance of the instant.
+    def _excesses_of_soft_evidence(self) -> list[float]:
+        """The largest excess of soft evidence about the instant at distances 1, 2, …
 
-        Whatever the evidence, the excess starts at −log C ≤ 0, and the logarithm of the base lies between those
-        of instants known l and l+1 ticks away. So from one distance to the next, X_ξ(β + excess) − X_1(β) is
-        maximised over that range of β and the range of ξ.
+        For any evidence the excess starts at −log C ≤ 0, and β = log B lies between its values for states known l and
+        l+1 ticks away. Each step maximises X_ξ(β + excess) − X_1(β) over that range of β and the range of ξ.
         """
         excesses = []
-        above, below = [0.0] * len(self._kinds), [0.0] * len(self._kinds)
-        ups, downs = [math.inf] * len(self._kinds), [-math.inf] * len(self._kinds)
-        while max(*above, *below, *ups) > NOTHING or min(downs) < -NOTHING:
-            next_ups, next_downs = self._bases(ups), self._bases(downs)
+        above, below = [0.0] * len(self._forms), [0.0] * len(self._forms)
+        above_known, below_known = [math.inf] * len(self._forms), [-math.inf] * len(self._forms)
+        while max(*above, *below, *above_known) > NEGLIGIBLE or min(below_known) < -NEGLIGIBLE:
+            next_ups, next_downs = self._advance_untilted(above_known), self._advance_untilted(below_known)
             above = [
-                self._largest(kind, above[kind - 1], next_ups[kind - 1], ups[kind - 1])
-                for kind in range(len(self._kinds))
+                self._largest_soft_step(form, above[form - 1], next_ups[form - 1], above_known[form - 1])
+                for form in range(len(self._forms))
             ]
             below = [
-                self._largest(kind, below[kind - 1], downs[kind - 1], next_downs[kind - 1])
-                for kind in range(len(self._kinds))
+                self._largest_soft_step(form, below[form - 1], below_known[form - 1], next_downs[form - 1])
+                for form in range(len(self._forms))
             ]
-            ups, downs = next_ups, next_downs
+            above_known, below_known = next_ups, next_downs
             excesses.append(max(*above, *below))
         return excesses
 
-    def _turn(self, step: Callable[[int, float], float], values: list[float]) -> list[float]:
-        """One more step of each kind, after steps that ended with the other kind (index −1 is the other)."""
-        return [step(kind, values[kind - 1]) for kind in range(len(self._kinds))]
+    def _advance(self, step: Callable[[int, float], float], values: list[float]) -> list[float]:
+        """Appends a step of each form to the sequences that end with the other form (index −1 is the other)."""
+        return [step(form, values[form - 1]) for form in range(len(self._forms))]
 
-    def _bases(self, values: list[float]) -> list[float]:
-        return self._turn(lambda kind, x: self._step(kind, 1.0, x), values)
+    def _advance_untilted(self, values: list[float]) -> list[float]:
+        return self._advance(lambda form, x: self._step(form, 1.0, x), values)
 
-    def _largest(self, kind: int, excess: float, low: float, high: float) -> float:
+    def _largest_soft_step(self, form: int, excess: float, low: float, high: float) -> float:
         """The largest X_ξ(β + excess) − X_1(β) for β in [low, high] and ξ in its range."""
-        a, b = self._kinds[kind]
-        places = []
+        a, b = self._forms[form]
+        candidates = []
         for xi in (self._low, self._high):
             crossing = 0.5 * (math.log(a * b / xi) - excess)  # ξ·e^{2β + excess} = ab
-            places += [(xi, low), (xi, high), (xi, min(max(crossing, low), high))]
-        places += [(self._peak(kind, beta + excess), beta) for beta in (low, high)]
-        inside = (math.log(a * b) - excess) / 3.0  # both at once: ξ = e^β
+            candidates += [(xi, low), (xi, high), (xi, min(max(crossing, low), high))]
+        candidates += [(self._worst_xi(form, beta + excess), beta) for beta in (low, high)]
+        inside = (math.log(a * b) - excess) / 3.0  # both derivatives vanish: ξ = e^β
         if low < inside < high and self._low < math.exp(inside) < self._high:
-            places.append((math.exp(inside), inside))
-        return max(self._step(kind, xi, beta + excess) - self._step(kind, 1.0, beta) for xi, beta in places)
+            candidates.append((math.exp(inside), inside))
+        return max(
+            self._step(form, xi, beta + excess) - self._step(form, 1.0, beta) for xi, beta in candidates
+        )
 
-    def _peak(self, kind: int, x: float) -> float:
-        """The ξ in its range where X_ξ(x) is largest: ξ·e^{x/2} = √(ab), or the end next to it."""
-        a, b = self._kinds[kind]
+    def _worst_xi(self, form: int, x: float) -> float:
+        """The ξ in [low, high] that maximises X_ξ(x): ξ·e^{x/2} = √(ab), or the nearer end."""
+        a, b = self._forms[form]
         peak = math.sqrt(a * b) * math.exp(min(-0.5 * x, 700.0))
         return min(max(peak, self._low), self._high)
 
-    def _step(self, kind: int, xi: float, x: float) -> float:
+    def _step(self, form: int, xi: float, x: float) -> float:
         """X_ξ(x)."""
-        a, b = self._kinds[kind]
+        a, b = self._forms[form]
         here = (xi + b) / (xi + a)
         if x > 700.0:
             return math.log(here)

@@ -1,67 +1,70 @@
-"""The adversary who knows nothing, on a timeline with q+r < 1: exact, one step per run.
+"""The largest loss to the prior adversary on a timeline with q+r < 1: exact, in constant time per run.
 
-The ratios A of all ticks before and C of all ticks after one travel through a run as Möbius orbits. Within it
-log A + log C has one extreme, where A = C: a maximum if both come from below the run's limit (docs/theory.md,
-Theorem 7). So a run is decided by its two ends and the ticks next to that crossing.
+Let A and C be the likelihood ratios of all ticks before and after a tick. Within a run both are Möbius orbits, and
+log A + log C has one extreme point, where A = C. It is a maximum if both enter below the run's fixed point
+(docs/theory.md, Theorem 7). It suffices to evaluate the two ends of a run and the ticks next to the crossing.
 """
 
 from __future__ import annotations
 
 import math
 
-from hushmq.pufferfish.binary.directed_chain import Track
+from hushmq.pufferfish.binary.directed_chain import DirectedChain
 from hushmq.pufferfish.binary.ratio_orbit import Orbit
-from hushmq.pufferfish.timeline.tilt_runs import Runs, nats
+from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
 
-Best = tuple[float, int | None]
+LossAtTick = tuple[float, int | None]
+"""A loss and the tick that attains it; None for the loss 0 of an empty timeline."""
 
 
-def search(runs: Runs, track: Track, window: range, best: Best) -> Best:
-    """The largest loss in the runs of the window, and its tick; or the best so far."""
+def largest_prior_loss(runs: TiltRuns, chain: DirectedChain, window: range, best: LossAtTick) -> LossAtTick:
+    """The larger of `best` and the largest loss in the runs of the window, with its tick."""
     edges, tilts = runs.edges, runs.tilts
-    lefts = ratios(runs, track, window)
-    rights = ratios(runs, track, window, backwards=True)
+    lefts = boundary_ratios(runs, chain, window)
+    rights = boundary_ratios(runs, chain, window, backwards=True)
     loss, tick = best
     for k, left, right in zip(window, lefts, rights, strict=True):
-        orbit, tau = track.orbit(tilts[k]), nats(tilts[k][track.state])
-        limit = orbit.limit
-        # No tick of the run can have more than this.
-        if tau + math.log(max(left, limit) * max(right, limit)) <= loss:
+        orbit, tau = chain.orbit(tilts[k]), to_nats(tilts[k][chain.state])
+        fixed_point = orbit.fixed_point
+        # Upper bound on the loss at any tick of the run.
+        if tau + math.log(max(left, fixed_point) * max(right, fixed_point)) <= loss:
             continue
-        here, place = largest(orbit, edges[k + 1] - edges[k] - 1, left, right)
+        here, place = largest_in_run(orbit, edges[k + 1] - edges[k] - 1, left, right)
         if tau + here > loss:
             loss, tick = tau + here, edges[k] + place
     return loss, tick
 
 
-def ratios(runs: Runs, track: Track, window: range, *, backwards: bool = False) -> list[float]:
-    """For each run of the window, the ratio of everything before its first tick (after its last)."""
+def boundary_ratios(
+    runs: TiltRuns, chain: DirectedChain, window: range, *, backwards: bool = False
+) -> list[float]:
+    """For each run of the window, the ratio of all ticks before its first tick (backwards: after its last)."""
     edges, tilts = runs.edges, runs.tilts
     if backwards:
-        far = runs.covering(edges[window.stop], edges[window.stop] + track.reach).stop
+        far = runs.runs_touching(edges[window.stop], edges[window.stop] + chain.forgetting_time).stop
         order, end = range(far - 1, window.start - 1, -1), far == len(tilts)
     else:
-        far = runs.covering(edges[window.start] - track.reach, edges[window.start]).start
+        far = runs.runs_touching(edges[window.start] - chain.forgetting_time, edges[window.start]).start
         order, end = range(far, window.stop), far == 0
-    # Beyond the reach any start will do; one that is too large keeps the result certified.
-    ratio = 1.0 if end else track.cap
+    # The initial value is forgotten; starting from the largest ratio keeps the result an upper bound.
+    ratio = 1.0 if end else chain.largest_ratio
     found = []
     for k in order:
         if window.start <= k < window.stop:
             found.append(ratio)
-        ratio = track.orbit(tilts[k]).after(edges[k + 1] - edges[k], ratio)
+        ratio = chain.orbit(tilts[k]).advance(edges[k + 1] - edges[k], ratio)
     return found[::-1] if backwards else found
 
 
-def largest(orbit: Orbit, last: int, left: float, right: float) -> tuple[float, int]:
-    """The largest log A + log C in a run and its offset: at one of its ends or next to the crossing A = C."""
-    limit, low = orbit.limit, -orbit.limit / orbit.kappa
+def largest_in_run(orbit: Orbit, last: int, left: float, right: float) -> tuple[float, int]:
+    """The largest log A + log C in a run, and its offset: at an end of the run or next to the crossing A = C."""
+    fixed_point, low = orbit.fixed_point, -orbit.fixed_point / orbit.kappa
     places = {0, last}
-    if left < limit and right < limit and last > 1:
-        # (C−C∞)/(C−C₋) shrinks by μ a tick, so A and C cross where the two have become equal.
-        ahead = (limit - left) * (right - low) / ((limit - right) * (left - low))
+    if left < fixed_point and right < fixed_point and last > 1:
+        # (C−C∞)/(C−C₋) is multiplied by μ at each tick; A and C cross where these quotients are equal.
+        ahead = (fixed_point - left) * (right - low) / ((fixed_point - right) * (left - low))
         crossing = math.floor(0.5 * (last - math.log(ahead) / orbit.log_mu))
         places.update(
             place for place in (crossing - 1, crossing, crossing + 1, crossing + 2) if 0 < place < last
         )
-    return max((math.log(orbit.after(i, left) * orbit.after(last - i, right)), i) for i in places)
+    return max((math.log(orbit.advance(i, left) * orbit.advance(last - i, right)), i) for i in places)

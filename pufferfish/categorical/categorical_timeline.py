@@ -1,19 +1,19 @@
-"""The timeline of a stream whose k-state chain lies in a class: a tilt for every tick, and what it lets anyone infer.
+"""The timeline of a k-state stream for a categorical Θ: a tilt for every tick, and its loss to the prior adversary.
 
-Let R_t bound what the ticks after t reveal of the state at t, one number for all pairs of states. With R = 0 after
-the last tilt,
+Let R_t bound the log-ratio that the ticks after t give about the state at t, one number for all pairs of states. With
+R = 0 after the last tilt,
 
     R_t = min_h [ τ_{t+1} + … + τ_{t+h−1} + step_h(τ_{t+h} + R_{t+h}) ],
 
-where step_h is the look ahead of `contraction`; L_t is the same for the ticks before t, with the reversals of the
-class. No mechanism with these tilts, adaptive or not, has a loss at tick t above τ_t + L_t + R_t for any chain of the
-class, against the *prior* adversary (docs/theory-k.md, Theorem 8).
+where step_h is the step of h instants of `contraction`; L_t is the same for the ticks before t, with the time
+reversals. No mechanism with these tilts, adaptive or not, has a loss at tick t above τ_t + L_t + R_t for any chain of
+Θ, against the *prior* adversary (docs/theory-k.md, Theorem 8).
 
-Within a stretch of constant tilt R moves towards the stretch's limit R*, which is certified. Once within `SETTLED` of
-it, it is held there: from below at R*, from above where it then is, because a step from R ≥ R* proves no more than R.
-For the same reason that bounds R at any time, and so it does where settling takes longer than `PATIENCE`.
-What a stretch makes of R depends only on its tilt, its length and the ticks just outside, so it is computed once for
-all stretches that see the same. A new entry changes few of them: the rest is remembered.
+Within a run of constant tilt R converges to the certified bound R* of an endless run. Once R is within `SETTLED` of R*,
+the remaining ticks are bounded by the larger of the two, because a step from R ≥ R* proves at most R. For the same
+reason the R reached after `PATIENCE` ticks bounds the rest of a run that has not converged.
+The bounds along a run depend only on its tilt, its length and the nearest ticks outside. They are cached under
+these, so that a new entry recomputes few of them.
 """
 
 from __future__ import annotations
@@ -22,145 +22,150 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hushmq.pufferfish.binary.binary_timeline import Entry, Price
-from hushmq.pufferfish.categorical.contraction import HOPS, Forgetting, Side, sides
-from hushmq.pufferfish.categorical.transition_intervals import Class
-from hushmq.pufferfish.timeline.tilt_runs import Runs, nats, units
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.contraction import (
+    HOPS,
+    ContractionSide,
+    ContractionTable,
+    contraction_sides,
+)
+from hushmq.pufferfish.timeline.entry import Entry, Price
+from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats, to_units
 
 SETTLED = 1e-8
-"""How near its limit R is held, relatively where that is large: well beyond what a limit claims to spare."""
+"""R counts as converged at this distance from R*, relative if R* is large; far above the margin of a certificate."""
 
 PATIENCE = 20_000
-"""Ticks of a stretch that are followed; one that has not settled by then is held as if it had, which is never less."""
+"""The largest number of ticks of a run that are visited; the R reached then bounds the rest."""
 
 _GRID = 2.0**40
-"""R is rounded up to a multiple of 1/GRID, so that it comes to rest and stretches can be recognised."""
+"""R is rounded up to a multiple of 1/GRID, so that the recursion reaches a fixed point and cache keys are equal."""
 
-_KEPT = 100_000
-"""Stretches that are remembered."""
+_CACHE_SIZE = 100_000
+"""The largest number of cached runs."""
 
-_Near = tuple[tuple[int, float], ...]
-"""Tilt and R of the nearest ticks outside, nearest first; beyond them nothing is looked at."""
+_NearestTicks = tuple[tuple[int, float], ...]
+"""Tilt and R of the nearest ticks outside, nearest first: no step reaches beyond them."""
 
-_Looks = tuple[tuple[int, Forgetting], ...]
-"""Looks ahead by their hops, the nearest first."""
+_Steps = tuple[tuple[int, ContractionTable], ...]
+"""Step lengths in ascending order, each with its contraction table."""
 
-_NOTHING: _Near = ((0, 0.0),) * max(HOPS)
+_NO_TILTS: _NearestTicks = ((0, 0.0),) * max(HOPS)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
-    """One side of a stretch: R at its ticks from the end where it comes in, the last for all that follow."""
+class _RunBounds:
+    """The bounds along one side of a run: R at its ticks in the order of the recursion, the last for the rest."""
 
     R: tuple[float, ...]
-    after: _Near
+    after: _NearestTicks
 
     def largest(self, length: int) -> float:
         return max(self.R[:length])
 
 
-class _Walk:
-    """One side of a stream, walked stretch by stretch."""
+class _SideRecursion:
+    """The recursion for R along one side of a stream, run by run."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: ContractionSide) -> None:
         self._side = side
-        self._limits: dict[int, tuple[_Looks, float]] = {}
-        self._known: dict[tuple[int, int, _Near], _Stretch] = {}
+        self._endless_bounds: dict[int, tuple[_Steps, float]] = {}
+        self._cache: dict[tuple[int, int, _NearestTicks], _RunBounds] = {}
 
-    def along(self, pieces: Iterable[tuple[int, int]]) -> list[_Stretch]:
-        """What each stretch (tilt, length) sees, from the outermost inwards."""
-        near, found = _NOTHING, []
+    def along_runs(self, pieces: Iterable[tuple[int, int]]) -> list[_RunBounds]:
+        """The bounds along each run (tilt, length), from the outermost inwards."""
+        nearest, bounds = _NO_TILTS, []
         for tilt, length in pieces:
-            key = (tilt, length, near)
-            stretch = self._known.get(key)
-            if stretch is None:
-                if len(self._known) >= _KEPT:
-                    self._known.clear()
-                stretch = self._known[key] = self._follow(tilt, length, near)
-            found.append(stretch)
-            near = stretch.after
-        return found
+            key = (tilt, length, nearest)
+            run_bounds = self._cache.get(key)
+            if run_bounds is None:
+                if len(self._cache) >= _CACHE_SIZE:
+                    self._cache.clear()
+                run_bounds = self._cache[key] = self._bounds_along(tilt, length, nearest)
+            bounds.append(run_bounds)
+            nearest = run_bounds.after
+        return bounds
 
-    def _follow(self, tilt: int, length: int, near: _Near) -> _Stretch:
-        """Tick by tick until R has settled; then the rest of the stretch is like the last tick."""
-        found: list[float] = []
-        looks, limit = self._limit(tilt)
-        while len(found) < length:
-            R = _step(looks, near)
-            # A look of h hops starts from any of the last ticks: all of them must have settled.
-            settled = len(found) >= len(near) and all(
-                abs(one - limit) <= SETTLED * (1 + limit) for _, one in near
+    def _bounds_along(self, tilt: int, length: int, nearest: _NearestTicks) -> _RunBounds:
+        """The bounds along one run: tick by tick until R has converged."""
+        bounds: list[float] = []
+        steps, endless_bound = self._endless_bound(tilt)
+        while len(bounds) < length:
+            R = _step(steps, nearest)
+            # A step of h instants starts from the h-th last tick: all of these must have converged.
+            settled = len(bounds) >= len(nearest) and all(
+                abs(one - endless_bound) <= SETTLED * (1 + endless_bound) for _, one in nearest
             )
-            if settled or len(found) == PATIENCE:
-                held = max(limit, R, *(one for _, one in near))
-                return _Stretch((*found, held), ((tilt, held),) * len(near))
-            found.append(R)
-            near = ((tilt, R), *near[:-1])
-        return _Stretch(tuple(found), near)
+            if settled or len(bounds) == PATIENCE:
+                held = max(endless_bound, R, *(one for _, one in nearest))
+                return _RunBounds((*bounds, held), ((tilt, held),) * len(nearest))
+            bounds.append(R)
+            nearest = ((tilt, R), *nearest[:-1])
+        return _RunBounds(tuple(bounds), nearest)
 
-    def _limit(self, tilt: int) -> tuple[_Looks, float]:
-        """How a stretch of this tilt is walked, and where that ends: the look that proves the limit is among them."""
-        if tilt not in self._limits:
-            hops, R = self._side.limit(nats(tilt)) if tilt else (HOPS[0], 0.0)
-            looks = self._side.looks | {hops: self._side.every[hops]}
-            self._limits[tilt] = tuple(sorted(looks.items())), _rounded(R)
-        return self._limits[tilt]
+    def _endless_bound(self, tilt: int) -> tuple[_Steps, float]:
+        """The steps used in a run of this tilt, among them the one that certifies R*; and R*."""
+        if tilt not in self._endless_bounds:
+            hops, R = self._side.endless_bound(to_nats(tilt)) if tilt else (HOPS[0], 0.0)
+            steps = self._side.useful_tables | {hops: self._side.tables[hops]}
+            self._endless_bounds[tilt] = tuple(sorted(steps.items())), _rounded(R)
+        return self._endless_bounds[tilt]
 
 
-def _step(looks: _Looks, near: _Near) -> float:
-    """R of the tick next to these, the nearest first."""
+def _step(steps: _Steps, nearest: _NearestTicks) -> float:
+    """R of the tick next to `nearest`."""
     best, skipped, ahead = math.inf, 0, 0
-    for hops, look in looks:
+    for hops, step_table in steps:
         while ahead < hops - 1:
-            skipped += near[ahead][0]
+            skipped += nearest[ahead][0]
             ahead += 1
-        tilt, R = near[hops - 1]
-        best = min(best, nats(skipped) + look.step(nats(tilt) + R))
-    # A look never proves less than revealing nothing and skipping the tick.
-    best = min(best, nats(near[0][0]) + near[0][1])
+        tilt, R = nearest[hops - 1]
+        best = min(best, to_nats(skipped) + step_table.step(to_nats(tilt) + R))
+    # Skipping the tick costs its tilt and proves nothing else.
+    best = min(best, to_nats(nearest[0][0]) + nearest[0][1])
     return _rounded(best)
 
 
-class IntervalTimeline:
-    """The entries of one stream and audience, priced as they come, for the worst chain of Θ."""
+class CategoricalTimeline:
+    """The entries of one stream and audience, priced incrementally for the worst chain of Θ."""
 
-    def __init__(self, theta: Class, entries: Iterable[Entry] = ()) -> None:
-        self._left, self._right = map(_Walk, sides(theta))
-        self._runs = Runs([_piece(entry) for entry in entries])
-        self._price = self._priced(self._runs)
+    def __init__(self, theta: CategoricalTheta, entries: Iterable[Entry] = ()) -> None:
+        self._left, self._right = map(_SideRecursion, contraction_sides(theta))
+        self._runs = TiltRuns([_tilt_piece(entry) for entry in entries])
+        self._price = self._certified_price(self._runs)
 
     def add(self, entry: Entry) -> None:
-        """Add an entry to the history."""
+        """Adds an entry to the history."""
         runs = self._runs.copy()
-        runs.add(*_piece(entry))
-        self._price = self._priced(runs)
+        runs.add(*_tilt_piece(entry))
+        self._price = self._certified_price(runs)
         self._runs = runs
 
     def price(self) -> Price:
-        """What the history lets anyone infer."""
+        """The price of the history."""
         return self._price
 
     def price_with(self, entry: Entry) -> Price:
-        """The price if the entry were added; nothing changes."""
+        """The price if the entry were added; the timeline does not change."""
         runs = self._runs.copy()
-        runs.add(*_piece(entry))
-        return self._priced(runs)
+        runs.add(*_tilt_piece(entry))
+        return self._certified_price(runs)
 
-    def _priced(self, runs: Runs) -> Price:
-        pieces = list(_merged(runs))
-        stretches = [(tilt, length) for _, tilt, length in pieces]
-        lefts = self._left.along(stretches)
-        rights = self._right.along(stretches[::-1])[::-1]
+    def _certified_price(self, runs: TiltRuns) -> Price:
+        pieces = list(_merged_runs(runs))
+        runs_in_order = [(tilt, length) for _, tilt, length in pieces]
+        lefts = self._left.along_runs(runs_in_order)
+        rights = self._right.along_runs(runs_in_order[::-1])[::-1]
         worst, tick = 0.0, None
         for (first, tilt, length), left, right in zip(pieces, lefts, rights, strict=True):
-            if nats(tilt) + left.largest(length) + right.largest(length) <= worst:
+            if to_nats(tilt) + left.largest(length) + right.largest(length) <= worst:
                 continue
-            for place in _places(left.R, right.R, length):
-                before = left.R[min(place, len(left.R) - 1)]
-                after = right.R[min(length - 1 - place, len(right.R) - 1)]
-                loss = nats(tilt) + before + after
+            for offset in _moving_ticks(left.R, right.R, length):
+                before = left.R[min(offset, len(left.R) - 1)]
+                after = right.R[min(length - 1 - offset, len(right.R) - 1)]
+                loss = to_nats(tilt) + before + after
                 if loss > worst:
-                    worst, tick = loss, first + place
+                    worst, tick = loss, first + offset
         return Price(worst * (1 + 2.0**-50), tick)
 
 
@@ -168,8 +173,8 @@ def _rounded(R: float) -> float:
     return math.ceil(R * _GRID) / _GRID if math.isfinite(R) else R
 
 
-def _merged(runs: Runs) -> Iterable[tuple[int, int, int]]:
-    """First tick, tilt and length of each stretch; neighbours of equal tilt are one."""
+def _merged_runs(runs: TiltRuns) -> Iterable[tuple[int, int, int]]:
+    """First tick, tilt and length of each run; adjacent runs of equal tilt are merged."""
     first, tilt, length = 0, -1, 0
     for start, end, (here, _) in zip(runs.edges, runs.edges[1:], runs.tilts, strict=False):
         if here == tilt:
@@ -182,11 +187,11 @@ def _merged(runs: Runs) -> Iterable[tuple[int, int, int]]:
         yield first, tilt, length
 
 
-def _places(left: Sequence[float], right: Sequence[float], length: int) -> Iterable[int]:
-    """The ticks of a stretch at which either side may still move; between them both stay what they are."""
+def _moving_ticks(left: Sequence[float], right: Sequence[float], length: int) -> Iterable[int]:
+    """The offsets in a run at which either side's bound may still change; between them both are constant."""
     yield from range(min(len(left), length))
     yield from range(max(min(len(left), length), length - len(right)), length)
 
 
-def _piece(entry: Entry) -> tuple[int, int, int, int]:
-    return entry.first, entry.last, units(max(entry.tau0, entry.tau1)), 0
+def _tilt_piece(entry: Entry) -> tuple[int, int, int, int]:
+    return entry.first, entry.last, to_units(max(entry.tau0, entry.tau1)), 0

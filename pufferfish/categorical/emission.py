@@ -1,7 +1,7 @@
-"""Noise on a stream of k states: an emission matrix B, B[u][z] the probability to publish z in state u.
+"""Emission matrices for k states: B[u][z] is the probability of publishing z in state u.
 
-Its tilt is `max_{u,v,z} log B[u][z]/B[v][z]`: what changing one state alone can change in the likelihood of what is
-published of it. Randomized response has the least chance to lie among all matrices of its tilt.
+The tilt `max_{u,v,z} log B[u][z]/B[v][z]` bounds the change of the log-likelihood of an output when its state changes.
+Randomized response has the largest probability of the true state among all matrices of its tilt.
 """
 
 from __future__ import annotations
@@ -10,29 +10,30 @@ import math
 from collections.abc import Sequence
 from itertools import permutations
 
+from hushmq.pufferfish.bisection import bisection
 from hushmq.pufferfish.categorical.contraction import HIGHEST
 from hushmq.pufferfish.categorical.transition_intervals import Rows
 
 _SLACK = 2.0**-46
-"""More than the few rounded operations below can lose, relatively."""
+"""Exceeds the relative rounding error of the computations below."""
 
 Emission = Sequence[Sequence[float]]
 
 
-def response(k: int, tau: float) -> Rows:
-    """Randomized response of k states with a tilt of at most τ: the truth is e^τ times as likely as any one lie."""
+def randomized_response(k: int, tau: float) -> Rows:
+    """Randomized response of k states with a tilt of at most τ: the true state is e^τ times as likely as any other."""
     if k < 2:
         raise ValueError(f"k is {k}; a stream has at least 2 states")
     if not 0.0 < tau < HIGHEST:
         raise ValueError(f"tau is {tau!r}; it must lie between 0 and {HIGHEST:g}")
-    # Rounding may favour the truth by a few units in the last place: ask for as much less.
+    # Rounding may raise the probability of the true state: reduce τ by as much.
     gain = math.exp(tau * (1 - 2 * _SLACK) - 2 * _SLACK)
     lie = 1 / (k - 1 + gain)
     return tuple(tuple(lie * gain if z == u else lie for z in range(k)) for u in range(k))
 
 
 def tilt_of(emission: Emission) -> float:
-    """Max log B[u][z]/B[v][z], rounded up; infinite where an output is possible in some states only."""
+    """Max log B[u][z]/B[v][z], rounded up; infinite if an output is possible in some states only."""
     worst = 0.0
     for column in zip(*emission, strict=True):
         if max(column) > 0.0:
@@ -41,11 +42,11 @@ def tilt_of(emission: Emission) -> float:
 
 
 def amplified(emission: Emission, w: float) -> float:
-    """The tilt on the true states of something whose tilt on the sanitized ones is w, rounded up.
+    """The tilt on the true states of a release whose tilt on the sanitized states is w, rounded up.
 
-    The likelihood g of what is made of the sanitized states varies by at most e^w between two values of one of them.
-    So the ratio between true states u and v is at most `max_S (1 + (e^w − 1)·B[u](S)) / (1 + (e^w − 1)·B[v](S))`, which
-    is attained, and never above the tilt of the emission: an infinite w gives that (docs/theory-k.md, Theorem 9).
+    The likelihood of the release changes by at most e^w between two values of one sanitized state. The ratio between
+    true states u and v is therefore at most `max_S (1 + (e^w − 1)·B[u](S)) / (1 + (e^w − 1)·B[v](S))`, which is
+    attained and never exceeds the tilt of the matrix, the value for an infinite w (docs/theory-k.md, Theorem 9).
     """
     if not w >= 0.0:
         raise ValueError(f"w is {w!r}; the tilt of a release is a number of nats, 0 or more")
@@ -67,13 +68,10 @@ def _ratio(a: tuple[float, ...], b: tuple[float, ...], gain: float) -> float:
 
 
 def release_tilt(emission: Emission, tau: float) -> float:
-    """The largest w found with amplified(emission, w) ≤ τ; infinite when the stream's own tilt is within τ."""
+    """The largest w found with amplified(emission, w) ≤ τ; infinite if the tilt of the matrix is at most τ."""
     if not tau >= 0.0:
         raise ValueError(f"tau is {tau!r}; a tilt is a number of nats, 0 or more")
     if tilt_of(emission) <= tau:
         return math.inf
-    low, high = min(tau, HIGHEST), HIGHEST
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if amplified(emission, middle) <= tau else (low, middle)
+    low, _ = bisection(lambda w: amplified(emission, w) <= tau, min(tau, HIGHEST), HIGHEST, relative=1e-12)
     return low

@@ -1,8 +1,8 @@
-"""Classes of k-state chains given entry by entry: every transition probability lies in an interval of its own.
+"""Entrywise intervals of the transition matrix of a k-state chain.
 
-`Intervals` is a value: frozen, checked, of plain numbers, so that a device can check what it is told without numpy.
-Whatever is derived from one (powers, stationary laws, the time reversal) holds for every chain of the class, and is
-rounded outwards. A chain of the class has one transition matrix for all time; it need not be known which.
+`TransitionIntervals` is a frozen value of plain numbers, so that a device can verify settings without numpy. Derived
+quantities (powers, stationary laws, the time reversal) are rounded outwards and hold for every chain within the
+intervals. Such a chain is homogeneous: it has one transition matrix, which need not be known.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ Row = tuple[float, ...]
 Rows = tuple[Row, ...]
 
 SUM_TOLERANCE = 1e-9
-"""A row whose bounds miss a sum of one by no more is taken as rounded."""
+"""The tolerance for bounds of a row that exclude a sum of one by rounding."""
 
 _UNIT = 2.0**-50
-"""More than a rounded operation can lose, relative to numbers of at most 1."""
+"""Exceeds the rounding error of an operation on numbers of at most 1."""
 
 _ROUNDS = 60
-"""Rounds of refinement of the stationary law; each holds, and they move little after a few."""
+"""The largest number of refinements of the bounds on the stationary law; every refinement is valid."""
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals:
+class TransitionIntervals:
     """low[x][u] ≤ P(x→u) ≤ high[x][u] for every pair of states."""
 
     low: Rows
@@ -45,8 +45,8 @@ class Intervals:
                 raise ValueError(f"row {x} leaves no probabilities that sum to 1")
 
     @classmethod
-    def point(cls, transition: Sequence[Sequence[float]]) -> Intervals:
-        """The class of one chain."""
+    def point(cls, transition: Sequence[Sequence[float]]) -> TransitionIntervals:
+        """The intervals of a single chain."""
         rows = tuple(tuple(map(float, row)) for row in transition)
         return cls(rows, rows)
 
@@ -55,8 +55,8 @@ class Intervals:
         """The number of states."""
         return len(self.low)
 
-    def contains(self, other: Intervals) -> bool:
-        """Whether every chain of the other class is in this one."""
+    def contains(self, other: TransitionIntervals) -> bool:
+        """Whether every chain within the other intervals is within these."""
         return self.k == other.k and all(
             mine <= theirs
             for less, more in ((self.low, other.low), (other.high, self.high))
@@ -64,23 +64,28 @@ class Intervals:
             for mine, theirs in zip(row, other_row, strict=True)
         )
 
-    def intersect(self, other: Intervals) -> Intervals:
-        """The chains of both; ValueError where there is none."""
+    def intersect(self, other: TransitionIntervals) -> TransitionIntervals:
+        """The chains within both; ValueError if there are none."""
         return self._combine(other, max, min)
 
-    def hull(self, other: Intervals) -> Intervals:
-        """The least such class with the chains of either."""
+    def hull(self, other: TransitionIntervals) -> TransitionIntervals:
+        """The smallest intervals that contain both."""
         return self._combine(other, min, max)
 
     def _combine(
-        self, other: Intervals, lows: Callable[[float, float], float], highs: Callable[[float, float], float]
-    ) -> Intervals:
+        self,
+        other: TransitionIntervals,
+        lows: Callable[[float, float], float],
+        highs: Callable[[float, float], float],
+    ) -> TransitionIntervals:
         if self.k != other.k:
             raise ValueError(f"classes of {self.k} and of {other.k} states have nothing in common")
-        return Intervals(_entrywise(lows, self.low, other.low), _entrywise(highs, self.high, other.high))
+        return TransitionIntervals(
+            _entrywise(lows, self.low, other.low), _entrywise(highs, self.high, other.high)
+        )
 
-    def tightened(self) -> Intervals:
-        """The same chains, each bound as narrow as the rest of its row leaves it."""
+    def tightened(self) -> TransitionIntervals:
+        """The same set of chains, with each bound tightened by the others of its row."""
         low, high = [], []
         for less, more in zip(self.low, self.high, strict=True):
             lows, highs = math.fsum(less), math.fsum(more)
@@ -92,17 +97,17 @@ class Intervals:
                     for a, b, new in zip(less, more, row, strict=True)
                 )
             )
-        return Intervals(tuple(low), tuple(high))
+        return TransitionIntervals(tuple(low), tuple(high))
 
-    def power(self, hops: int) -> Intervals:
-        """A class that holds P^hops for every chain P of this one."""
+    def power(self, hops: int) -> TransitionIntervals:
+        """Intervals that contain P^hops for every chain P within these."""
         power = self.tightened()
         for _ in range(hops - 1):
             power = self.times(power)
         return power
 
-    def times(self, after: Intervals) -> Intervals:
-        """P·Q for every P of this class and every Q of the other."""
+    def times(self, after: TransitionIntervals) -> TransitionIntervals:
+        """Intervals that contain P·Q for every P within these and every Q within `after`."""
         bounds = []
         for values, sign in ((after.low, -1), (after.high, 1)):
             columns = []
@@ -113,17 +118,17 @@ class Intervals:
             bounds.append(
                 tuple(tuple(min(max(column[x], 0.0), 1.0) for column in columns) for x in range(self.k))
             )
-        return Intervals(bounds[0], bounds[1]).tightened()
+        return TransitionIntervals(bounds[0], bounds[1]).tightened()
 
     def _mean(self, x: int, values: Sequence[float], order: Sequence[int]) -> float:
-        """The mean of the values under the row of x that prefers states in this order."""
+        """The extreme mean of the values under a row of x: mass goes to the states in this order."""
         return _mean(self.low[x], self.high[x], values, order)
 
     def stationary(self) -> tuple[Row, Row]:
-        """Bounds on the stationary law of every chain of the class.
+        """Bounds on the stationary law of every chain within the intervals.
 
-        What leaves v must come back: π(v)·(1 − P(v,v)) = Σ_{u≠v} π(u)·P(u,v). So with X the mean of P(u,v) over the
-        other states, weighed by π, π(v) = X/(X + 1 − P(v,v)). Bounds on π bound the weights, and so each other.
+        By global balance π(v)·(1 − P(v,v)) = Σ_{u≠v} π(u)·P(u,v). With X the π-weighted mean of P(u,v) over the other
+        states, π(v) = X/(X + 1 − P(v,v)). Bounds on π bound the weights of X and hence each other.
         """
         k = self.k
         low, high = [0.0] * k, [1.0] * k
@@ -147,8 +152,8 @@ class Intervals:
                 break
         return tuple(low), tuple(high)
 
-    def reversal(self) -> Intervals:
-        """A class that holds the time reversal of every chain of this one.
+    def reversal(self) -> TransitionIntervals:
+        """Intervals that contain the time reversal of every chain within these.
 
         P*(x,u) = F(u,x)/Σ_w F(w,x) with the flow F(u,x) = π(u)·P(u,x), whose sum over u is π(x) too; P*(x,x) = P(x,x).
         """
@@ -168,38 +173,7 @@ class Intervals:
                 up.append(min(_share(most, least, u, 1.0), _ratio(most[u], rare[x], 1.0)) + _UNIT)
             low.append(tuple(max(value, 0.0) for value in down))
             high.append(tuple(max(min(value, 1.0), less) for value, less in zip(up, low[-1], strict=True)))
-        return Intervals(tuple(low), tuple(high)).tightened()
-
-
-@dataclass(frozen=True, slots=True)
-class Class:
-    """Θ for k states: stationary chains whose transitions lie in `forward`, and their time reversals' in `backward`."""
-
-    forward: Intervals
-    backward: Intervals
-
-    @classmethod
-    def of(cls, forward: Intervals, backward: Intervals | None = None) -> Class:
-        """The chains of `forward` whose reversals are in `backward`, if given; either implies bounds on the other."""
-        implied = forward.reversal()
-        return cls(forward, implied if backward is None else implied.intersect(backward))
-
-    @property
-    def k(self) -> int:
-        """The number of states."""
-        return self.forward.k
-
-    def contains(self, other: Class) -> bool:
-        """Whether both directions of the other lie within this."""
-        return self.forward.contains(other.forward) and self.backward.contains(other.backward)
-
-    def hull(self, other: Class) -> Class:
-        """The least such class with the chains of either."""
-        return Class(self.forward.hull(other.forward), self.backward.hull(other.backward))
-
-    def intersect(self, other: Class) -> Class:
-        """The chains of both; ValueError where the bounds leave none."""
-        return Class(self.forward.intersect(other.forward), self.backward.intersect(other.backward))
+        return TransitionIntervals(tuple(low), tuple(high)).tightened()
 
 
 def _entrywise(function: Callable[[float, float], float], one: Rows, other: Rows) -> Rows:
@@ -209,7 +183,7 @@ def _entrywise(function: Callable[[float, float], float], one: Rows, other: Rows
 def _mean(
     low: Sequence[float], high: Sequence[float], values: Sequence[float], order: Sequence[int]
 ) -> float:
-    """Σ w·values for weights between low and high that sum to one, as much as possible on the first in the order."""
+    """Σ w·values for weights between low and high that sum to one, as large as possible in this order."""
     left = 1 - math.fsum(low)
     terms = [weight * value for weight, value in zip(low, values, strict=True)]
     for u in order:
@@ -222,7 +196,7 @@ def _mean(
 
 
 def _share(mine: Sequence[float], theirs: Sequence[float], u: int, unknown: float) -> float:
-    """mine[u] over itself and what the others take of theirs; `unknown` where both are 0."""
+    """mine[u]/(mine[u] + Σ_{w≠u} theirs[w]); `unknown` if both are 0."""
     rest = math.fsum(theirs[:u]) + math.fsum(theirs[u + 1 :])
     return _ratio(mine[u], mine[u] + rest, unknown)
 

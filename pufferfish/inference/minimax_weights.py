@@ -1,19 +1,19 @@
-"""How much each part of a whole counts, where some parts are known badly.
+"""Minimax weights for a weighted mean of estimates with different variances.
 
-The whole's share f = Σ w·f_v is asked for. Of each part there is an unbiased estimate g_v of its share f_v, independent
-of the others, with variance at most σ_v². The estimate Σ a·g_v with weights that sum to one is off on average by
-Σ (a − w)·f_v. All f_v lie within [0, 1], and what a is above w in some parts it is below w in others: so
+The estimand is f = Σ w·f_v. Each part v has an independent, unbiased estimate g_v of f_v with variance at most σ_v².
+The estimator Σ a·g_v with weights that sum to one has the bias Σ (a − w)·f_v. All f_v lie in [0, 1], and Σ (a − w) =
+0, so
 
-    |bias| ≤ β = ½·Σ |a − w|,  attained where f_v is 1 for all parts that are raised and 0 for all that are lowered,
+    |bias| ≤ β = ½·Σ |a − w|,  attained if f_v is 1 for all parts whose weight is raised and 0 for all others,
 
-and the mean square is at most β² + Σ a²·σ_v². The weights here make this bound least. Shifting dβ more from one part to
-another changes it by 2·(β − h + l)·dβ, with h and l the a·σ² of the part lowered and of the part raised. So at the
-least bound all lowered parts have a·σ² = h, all raised ones a·σ² = l, those between keep a = w, and h − l = β. With
-more β taken, h falls and l rises: one β fits. Given β, Σ max(0, w − h/σ²) = β says h = max (Σ w − β)/(Σ 1/σ²) over all
-sets of parts, of which those with the largest w·σ² are enough; and in the same way l = min (Σ w + β)/(Σ 1/σ²).
+and the mean squared error is at most β² + Σ a²·σ_v². The weights here minimise this bound. Shifting weight dβ from
+one part to another changes it by 2·(β − h + l)·dβ, where h and l are the a·σ² of the part lowered and of the part
+raised. At the minimum all lowered parts have a·σ² = h, all raised parts a·σ² = l, the others a = w, and h − l = β. h
+falls and l rises in β, so one β satisfies this. Given β, Σ max(0, w − h/σ²) = β means h = max (Σ w − β)/(Σ 1/σ²) over
+all sets of parts, of which those with the largest w·σ² suffice; likewise l = min (Σ w + β)/(Σ 1/σ²).
 
-A part that is known well enough keeps nearly its weight. A few ticks behind strong noise lose theirs: their share is
-taken to be like the others'. Standard library only.
+A part with a small variance keeps nearly its weight w. A few ticks with strong noise lose theirs: f_v is taken to be
+like that of the other parts. Standard library only.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-Sums = Sequence[tuple[float, float]]
-"""Σ w and Σ 1/σ² of the first part, of the first two, and so on."""
+CumulativeSums = Sequence[tuple[float, float]]
+"""Cumulative sums of w and of 1/σ²."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights that sum to one, and how far they may be off on average, whatever the parts' shares are."""
+    """Weights that sum to one, and the largest |bias| they can have."""
 
     each: tuple[float, ...]
     bias: float
 
 
-def least_error(wanted: Sequence[float], variances: Sequence[float]) -> Weights:
-    """The weights with the least bound of the mean square, for parts that make up `wanted` of the whole."""
+def minimax_weights(wanted: Sequence[float], variances: Sequence[float]) -> Weights:
+    """The weights that minimise the bound on the mean squared error; `wanted` are the weights w of the estimand."""
     if len(wanted) != len(variances) or not wanted:
         raise ValueError(f"{len(wanted)} parts with {len(variances)} variances; every part needs one")
     if min(wanted) <= 0 or min(variances) <= 0:
-        raise ValueError("the parts of a whole and their variances must be above 0")
+        raise ValueError("the weights and variances of all parts must be positive")
     if len(wanted) == 1:
         return Weights((1.0,), 0.0)
     total = sum(wanted)
     parts = [(one / total, 1 / variance) for one, variance in zip(wanted, variances, strict=True)]
     by_error = sorted(parts, key=lambda part: part[0] / part[1])
-    raised, lowered = _sums(by_error), _sums(by_error[::-1])
+    raised, lowered = _cumulative_sums(by_error), _cumulative_sums(by_error[::-1])
     least, most = 0.0, 1.0
     for _ in range(100):
         beta = (least + most) / 2
@@ -59,10 +59,10 @@ def least_error(wanted: Sequence[float], variances: Sequence[float]) -> Weights:
     )
 
 
-def _sums(parts: Sequence[tuple[float, float]]) -> Sums:
+def _cumulative_sums(parts: Sequence[tuple[float, float]]) -> CumulativeSums:
     return list(accumulate(parts, lambda one, other: (one[0] + other[0], one[1] + other[1])))
 
 
-def _levels(lowered: Sums, raised: Sums, beta: float) -> tuple[float, float]:
-    """The h and l of the formula above."""
+def _levels(lowered: CumulativeSums, raised: CumulativeSums, beta: float) -> tuple[float, float]:
+    """The levels h and l of the module's docstring."""
     return max((w - beta) / p for w, p in lowered), min((w + beta) / p for w, p in raised)

@@ -1,4 +1,4 @@
-"""Exact discrete Laplace noise on integers, in integers only: P(k) ∝ e^(−|k|/scale).
+"""Exact discrete Laplace noise in integer arithmetic: P(k) ∝ e^(−|k|/scale).
 
 The sampler of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", Algorithms 1 and 2, from
 the operating system's generator. Adding it to a count costs a tilt of 1/scale wherever the count may change by one
@@ -13,13 +13,13 @@ from secrets import randbelow
 
 
 def discrete_laplace(scale: Fraction) -> int:
-    """One draw; the scale is a positive fraction, and nothing is rounded."""
+    """One exact draw; ValueError unless the scale is positive."""
     if scale <= 0:
         raise ValueError(f"scale is {scale}; it must be positive")
     while True:
         magnitude = geometric(scale)
         negative = bool(randbelow(2))
-        if magnitude or not negative:  # zero has one sign only
+        if magnitude or not negative:  # reject −0, or 0 would be twice as likely
             return -magnitude if negative else magnitude
 
 

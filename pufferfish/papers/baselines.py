@@ -1,6 +1,6 @@
-"""What others do about correlated records: nothing, everything, or a bound on each record's direct influence.
+"""Baseline mechanisms for correlated records: entry-DP, group-DP, and the influence matrix of Ghosh and Kleinberg.
 
-All for a 1-Lipschitz query of a stream whose state at each instant is a secret.
+All are for a 1-Lipschitz query of a stream whose state at each instant is a secret.
 """
 
 from __future__ import annotations
@@ -10,44 +10,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushmq.pufferfish.quilt.laplace_scale import Scale, require_epsilon, require_length
+from hushmq.pufferfish.quilt.laplace_scale import LaplaceScale, require_epsilon, require_length
 from hushmq.pufferfish.quilt.markov_chain import Chain, Matrix
 from hushmq.pufferfish.quilt.max_influence import log_ratios
 
 
-def entry(epsilon: float) -> Scale:
-    """Entry-DP, 1/ε: hides one instant from those who know all others; correlation reveals more (SWC section 1)."""
+def entry(epsilon: float) -> LaplaceScale:
+    """Entry-DP, 1/ε: protects one instant if records are independent; correlation reveals more (SWC section 1)."""
     require_epsilon(epsilon)
-    return Scale("entry", 1 / epsilon)
+    return LaplaceScale("entry", 1 / epsilon)
 
 
-def group(length: int | None, epsilon: float) -> Scale:
-    """GroupDP, T/ε: as if all instants were copies of one (SWC Definition 2.2 with one group)."""
+def group(length: int | None, epsilon: float) -> LaplaceScale:
+    """Group-DP, T/ε: treats all instants as copies of one record (SWC Definition 2.2 with one group)."""
     require_epsilon(epsilon)
     require_length(length)
     if length is None:
-        raise ValueError("group noise grows with the length; give a finite length")
-    return Scale("group", length / epsilon)
+        raise ValueError("the scale of group-DP grows with the length; give a finite length")
+    return LaplaceScale("group", length / epsilon)
 
 
-def gk16(chains: Iterable[Chain], length: int | None, epsilon: float) -> Scale:
+def gk16(chains: Iterable[Chain], length: int | None, epsilon: float) -> LaplaceScale:
     """Ghosh and Kleinberg's bound from the influence matrix Γ, where its spectral norm is below 1 (SWC section 5.1).
 
-    Γ[i,j] is half the largest log-ratio by which x_j alone can change the distribution of x_i given all others. With
-    Φ = (I−Γ)⁻¹ a query whose answer changes its log-likelihood by at most 1/s per instant costs at most
-    2·Σ_j Φ[i,j]/s at instant i.
+    Γ[i,j] is half the largest log-ratio by which x_j alone can change the law of x_i given all others. With
+    Φ = (I−Γ)⁻¹, a query whose log-likelihood changes by at most 1/s per instant has a loss of at most 2·Σ_j Φ[i,j]/s
+    at instant i.
     """
     require_epsilon(epsilon)
     require_length(length)
     sums = [_amplification(chain, length) for chain in chains]
     if not sums:
         raise ValueError("chains is empty; give at least one chain")
-    return Scale("gk16", 2 * max(sums) / epsilon)
+    return LaplaceScale("gk16", 2 * max(sums) / epsilon)
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The entries of Γ: all others are 0, for given its two neighbours a node depends on no other."""
+class InfluenceMatrix:
+    """The non-zero entries of Γ: given its two neighbours, a node is independent of all others."""
 
     from_left: float
     from_right: float
@@ -55,8 +55,8 @@ class Neighbours:
     last_from_left: float
 
     @classmethod
-    def of(cls, chain: Chain) -> Neighbours:
-        """From the conditional distributions of a node given its neighbours."""
+    def of(cls, chain: Chain) -> InfluenceMatrix:
+        """Γ of a chain, from the conditional laws of a node given its neighbours."""
         P = chain.transition
         middle = np.einsum("ux,xv->uvx", P, P)
         last = P
@@ -70,15 +70,15 @@ class Neighbours:
 
 
 def _half_ratio(weights: Matrix) -> float:
-    """Half the largest log-ratio between the distributions proportional to the rows; impossible rows do not count."""
+    """Half the largest log-ratio between the distributions proportional to the rows; zero rows are ignored."""
     totals = weights.sum(axis=1, keepdims=True)
     possible = totals[:, 0] > 0
     return float(log_ratios(weights[possible] / totals[possible]).max()) / 2
 
 
 def _amplification(chain: Chain, length: int | None) -> float:
-    """The largest row sum of Φ, or a refusal."""
-    gammas = Neighbours.of(chain)
+    """The largest row sum of Φ; ValueError if the spectral norm of Γ is 1 or more."""
+    gammas = InfluenceMatrix.of(chain)
     if length is None:
         if chain.initial is not None:
             raise ValueError(
@@ -107,10 +107,10 @@ def _refusal(norm: str) -> str:
 
 
 def _norm_below_one(left: list[float], right: list[float]) -> bool:
-    """Whether I − ΓᵀΓ is positive definite, by its elimination.
+    """Whether I − ΓᵀΓ is positive definite, by Gaussian elimination.
 
-    Γ has `left` below and `right` above its diagonal, so ΓᵀΓ links each node only to the second next: two
-    tridiagonal matrices, one on the odd nodes and one on the even, whose pivots must all be positive.
+    Γ has `left` below and `right` above its diagonal, so ΓᵀΓ couples each node with the second next only: two
+    tridiagonal matrices, on the odd and on the even nodes, whose pivots must all be positive.
     """
     n = len(left)
     pivots = [1.0] * n

@@ -1,8 +1,7 @@
-"""The Markov quilt mechanism on any small Bayesian network (SWC section 4.2, Algorithm 2).
+"""The Markov quilt mechanism on a small Bayesian network (SWC section 4.2, Algorithm 2).
 
-A quilt of a node is a set Q of other nodes; what it leaves near the node is everything that Q does not d-separate
-from it. If the node's value can shift the joint distribution of Q by at most e, Laplace noise of scale
-|near|/(ε−e) protects the node.
+A quilt of a node is a set Q of other nodes. The nodes near it are those that Q does not d-separate from it. If the
+node's max-influence on Q is e, Laplace noise of scale |near|/(ε−e) protects the node.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ Table = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
-    """A variable: its name, its parents, and the distribution of its value for each combination of theirs.
+class NetworkNode:
+    """A variable: its name, its parents, and its conditional distribution given their values.
 
     `table[u, v, …, x]` is P(X = x | first parent = u, second parent = v, …).
     """
@@ -33,7 +32,7 @@ class Node:
     table: Table
 
     def __init__(self, name: str, table: ArrayLike, parents: Sequence[str] = ()) -> None:
-        """Check that every distribution in the table is one, and copy it."""
+        """Copies the table; ValueError if it does not hold distributions along its last axis."""
         values = np.array(table, dtype=np.float64)
         if values.ndim != len(parents) + 1:
             raise ValueError(
@@ -53,10 +52,10 @@ class Node:
 class Network:
     """A Bayesian network: nodes, each listed after its parents."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[NetworkNode, ...]
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        """Check names, order and the sizes of the tables."""
+    def __init__(self, nodes: Iterable[NetworkNode]) -> None:
+        """ValueError for duplicate names, a node before its parent, or a table of the wrong shape."""
         listed = tuple(nodes)
         sizes: dict[str, int] = {}
         for node in listed:
@@ -81,9 +80,9 @@ class Network:
         return tuple(node.name for node in self.nodes)
 
     def marginal(self, names: Sequence[str]) -> Table:
-        """The joint distribution of some nodes, one axis for each, in the order given.
+        """The joint distribution of the named nodes, one axis each, in the given order.
 
-        Only their ancestors matter; einsum contracts the rest away two factors at a time.
+        Only their ancestors matter; einsum sums out the others.
         """
         above = self.ancestors(names)
         factors = [node for node in self.nodes if node.name in above]
@@ -97,7 +96,7 @@ class Network:
         return np.asarray(np.einsum(contraction, *(node.table for node in factors), optimize="greedy"))
 
     def ancestors(self, names: Iterable[str]) -> set[str]:
-        """The named nodes and everything above them."""
+        """The named nodes and all their ancestors."""
         found = set(names)
         for node in reversed(self.nodes):
             if node.name in found:
@@ -105,11 +104,11 @@ class Network:
         return found
 
     def separated(self, name: str, given: Collection[str]) -> frozenset[str]:
-        """The nodes d-separated from one by others: independent of it given them, whatever the tables hold.
+        """The nodes that `given` d-separates from `name`: independent of it given those, for all tables.
 
-        A trail reaches a node going up, from a child, or down, from a parent. At an unobserved node it goes on
-        anyhow but from parent to parent; at an observed one only so. A node with an observed descendant is passed
-        by way of that.
+        A trail enters a node upwards, from a child, or downwards, from a parent. At an unobserved node it continues in
+        every way except from parent to parent; at an observed node only from parent to parent. A node with an observed
+        descendant is passed through that descendant.
         """
         parents = {node.name: node.parents for node in self.nodes}
         children: dict[str, list[str]] = {node.name: [] for node in self.nodes}
@@ -133,7 +132,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What protects one node: the active quilt, the nodes it leaves near, its max-influence and its score."""
+    """The active quilt of a node, the nodes near it, its max-influence, and its score: the Laplace scale."""
 
     node: str
     quilt: frozenset[str]
@@ -145,7 +144,7 @@ class Protection:
 def quilts(
     network: Network, name: str, largest: int | None = None
 ) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-    """Every quilt of a node with at most `largest` nodes, and what it leaves near; the empty one first."""
+    """Every quilt of a node with at most `largest` nodes, with the nodes near it; the empty quilt first."""
     if largest is not None and largest < 0:
         raise ValueError(f"largest is {largest}; a quilt has at least 0 nodes")
     others = [other for other in network.names if other != name]
@@ -172,7 +171,7 @@ def protection(network: Network, name: str, epsilon: float, largest: int | None 
     trivial, near = next(candidates)
     best = Protection(name, trivial, near, 0.0, len(near) / epsilon)
     for quilt, near in candidates:
-        # e ≥ 0, so a quilt that leaves too much near cannot win whatever its influence.
+        # e ≥ 0, so |near|/ε is a lower bound on the score.
         if len(near) / epsilon < best.scale:
             e = influence(network, name, quilt)
             if e < epsilon and len(near) / (epsilon - e) < best.scale:
@@ -181,13 +180,13 @@ def protection(network: Network, name: str, epsilon: float, largest: int | None 
 
 
 def worst(networks: Iterable[Network], epsilon: float, largest: int | None = None) -> Protection:
-    """The node that needs the most noise under any of finitely many beliefs (SWC Algorithm 2, Theorem 4.3).
+    """The node that requires the most noise for a finite Θ of networks (SWC Algorithm 2, Theorem 4.3).
 
-    Laplace noise of its `scale` on a 1-Lipschitz query is ε-Pufferfish private. Each belief may use its own
-    quilts, for Definition 2.1 compares secrets under one belief at a time; SWC take the largest influence over
-    all beliefs first, which can only need more noise.
+    Laplace noise of its `scale` on a 1-Lipschitz query is ε-Pufferfish private. Quilts are chosen for each network
+    separately, because Definition 2.1 compares secrets under one distribution at a time; SWC maximise the influence
+    over Θ first, which never requires less noise.
     """
     found = [protection(network, name, epsilon, largest) for network in networks for name in network.names]
     if not found:
-        raise ValueError("networks is empty; give at least one belief")
+        raise ValueError("networks is empty; give at least one network")
     return max(found, key=lambda one: one.scale)

@@ -1,10 +1,11 @@
-"""CGSSY's formulas under their own names: independent noise on a lazy binary chain against the prior adversary.
+"""CGSSY's theorems under their numbers: independent noise on a lazy binary chain against the prior adversary.
 
-They hold for q, r < 1/2 and noise ρ0, ρ1 ≤ 1/2. `binary` has the same for every chain, box and adversary, certified;
-here the paper's algebra stands as printed, to compare with. Two claims of the paper do not hold (docs/theory.md):
+They hold for q, r < 1/2 and noise ρ0, ρ1 ≤ 1/2. `stream_loss` has certified results for every Θ and both adversaries;
+the functions here are the paper's formulas as printed, for comparison. Two claims of the paper are false
+(docs/theory.md):
 
-- Theorem 2, that the adversary who knows no state is the hardest to protect against. So none of these numbers is a
-  guarantee against the informed adversary: `binary.loss` is.
+- Theorem 2, that the adversary who knows no state is the hardest to protect against. None of these numbers is a
+  guarantee against the informed adversary; `stream_loss.loss` is.
 - The bound of section 4.3 on an attacker's success: `success_as_printed`.
 
 Proposition 1, Zhao et al.'s reduction, is `zhao.reduction`; the correlated noise of section 3.3 is `xor`.
@@ -15,11 +16,12 @@ from __future__ import annotations
 import math
 
 from hushmq.pufferfish.binary import stream_loss as binary
-from hushmq.pufferfish.binary.stream_loss import Box, Noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.papers import xor_noise as xor
 
 
-def theorem_1(q: float, r: float, noise: Noise) -> float:
+def theorem_1(q: float, r: float, noise: BinaryNoise) -> float:
     """The loss log(a²/(c·d)), the larger of both directions: tight for the middle of a long chain."""
     _check_lazy(q, r)
     if max(noise.rho0, noise.rho1) > 0.5:
@@ -39,16 +41,16 @@ def _ratio(q: float, r: float, rho0: float, rho1: float) -> float:
     return 2 * math.log(a) - math.log(c) - math.log(d)
 
 
-def corollary_1(q: float, r: float, epsilon: float) -> Noise:
-    """The noise of at most 1/2 that flips the smallest share of samples, π0·ρ0 + π1·ρ1, within ε.
+def corollary_1(q: float, r: float, epsilon: float) -> BinaryNoise:
+    """The noise of at most 1/2 with a loss of at most ε that minimises the share of flips, π0·ρ0 + π1·ρ1.
 
-    The constraints that CGSSY leave out are two lines, 1−ρ0 = M0·ρ1 and 1−ρ1 = M1·ρ0, with M0 and M1 from
-    `binary.limits`; the best is where they cross or where one of them meets ρ0 = 1/2 or ρ1 = 1/2.
+    The constraints, which CGSSY omit, are 1−ρ0 ≤ M0·ρ1 and 1−ρ1 ≤ M1·ρ0, with M0 and M1 from `binary.largest_tilts`;
+    the minimum is where the two lines cross or where one of them meets ρ0 = 1/2 or ρ1 = 1/2.
     """
     _check_lazy(q, r)
     _check_epsilon(epsilon)
-    theta = Box.point(q, r)
-    tau0, tau1 = binary.limits(theta, epsilon, "prior")
+    theta = BinaryTheta.point(q, r)
+    tau0, tau1 = binary.largest_tilts(theta, epsilon, "prior")
     s0, s1 = math.exp(-tau0), math.exp(-tau1)
     whole = -math.expm1(-tau0 - tau1)
     corners = [
@@ -59,10 +61,10 @@ def corollary_1(q: float, r: float, epsilon: float) -> Noise:
     rho0, rho1 = min(
         (corner for corner in corners if max(corner) <= 0.5), key=lambda rho: r * rho[0] + q * rho[1]
     )
-    # Rounding may have cost a little; more noise, up to 1/2, makes up for it.
+    # Compensate rounding errors with more noise, up to 1/2.
     rise = 0.0
     while True:
-        noise = Noise(min(0.5, rho0 * (1 + rise)), min(0.5, rho1 * (1 + rise)))
+        noise = BinaryNoise(min(0.5, rho0 * (1 + rise)), min(0.5, rho1 * (1 + rise)))
         if binary.loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary="prior") <= epsilon:
             return noise
         rise = 4 * rise + 2.0**-46
@@ -79,9 +81,9 @@ def corollary_2(theta: float, rho: float) -> float:
 
 
 def corollary_2_noise(theta: float, epsilon: float) -> float:
-    """CGSSY's approximate inverse of `corollary_2`: a ρ that suffices for ε, above the least one.
+    """CGSSY's approximate inverse of `corollary_2`: a sufficient ρ for ε, not the smallest.
 
-    The printed fraction is 2/(u + √(t(4−4θ+t))) with t = θ²e^ε, u = 4−2θ+t, and in this form nothing cancels.
+    The printed fraction is 2/(u + √(t(4−4θ+t))) with t = θ²e^ε, u = 4−2θ+t; this form has no cancellation.
     """
     _check_lazy(theta, theta)
     _check_epsilon(epsilon)
@@ -90,28 +92,28 @@ def corollary_2_noise(theta: float, epsilon: float) -> float:
 
 
 def corollary_2_exact(theta: float, epsilon: float) -> float:
-    """The exact inverse of `corollary_2`, which CGSSY do not have: sinh(τ/2) = θ/(1−θ)·sinh(ε/2), ρ = 1/(1+e^τ)."""
+    """The exact inverse of `corollary_2`, not in the paper: sinh(τ/2) = θ/(1−θ)·sinh(ε/2), ρ = 1/(1+e^τ)."""
     _check_lazy(theta, theta)
     _check_epsilon(epsilon)
     return xor.noise(theta, epsilon)
 
 
 def success(epsilon: float) -> float:
-    """e^ε/(1+e^ε): how often an attacker is right who finds two states equally likely beforehand (section 4.1)."""
+    """e^ε/(1+e^ε): the success probability of an attacker with a uniform prior (section 4.1)."""
     return _share(epsilon, 1.0)
 
 
 def success_as_printed(epsilon: float, q: float, r: float) -> float:
-    """e^ε/(max(q/r, r/q)+e^ε), as section 4.3 has it. It bounds only how sure one can be of the rarer state.
+    """e^ε/(max(q/r, r/q)+e^ε), as printed in section 4.3: a bound on the posterior of the rarer state only.
 
-    Who always guesses the more frequent state is right with probability max(q, r)/(q+r), which may be above it.
+    Always guessing the more frequent state succeeds with probability max(q, r)/(q+r), which may exceed it.
     """
     _check_lazy(q, r)
     return _share(epsilon, max(q / r, r / q))
 
 
 def success_bound(epsilon: float, q: float, r: float) -> float:
-    """e^ε/(min(q/r, r/q)+e^ε): how often any attacker is right, from posterior odds ≤ e^ε · prior odds."""
+    """e^ε/(min(q/r, r/q)+e^ε): a bound on any attacker's success, from posterior odds ≤ e^ε · prior odds."""
     _check_lazy(q, r)
     return _share(epsilon, min(q / r, r / q))
 

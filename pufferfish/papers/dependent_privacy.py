@@ -1,7 +1,7 @@
-"""Dependent differential privacy: records of several people, or streams of one room, that move together (LCM).
+"""Dependent differential privacy for correlated records, such as several streams of one room (LCM).
 
-Each record is published with Laplace noise. Record j leaks about record i what its dependence lets through: the
-coefficient ρ_ij is 0 for independent records and 1 for a copy.
+Each record is published with Laplace noise. The leakage of record j about record i is measured by the dependence
+coefficient ρ_ij: 0 for independent records, 1 for a copy.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmq.pufferfish.quilt.laplace_scale import Scale, require_epsilon
+from hushmq.pufferfish.quilt.laplace_scale import LaplaceScale, require_epsilon
 from hushmq.pufferfish.quilt.markov_chain import distribution
 
 
-def baseline(dependent: int, sensitivity: float, epsilon: float) -> Scale:
+def baseline(dependent: int, sensitivity: float, epsilon: float) -> LaplaceScale:
     """L·Δ/ε for a query of sensitivity Δ when a record depends on at most L−1 others (LCM Theorem 7)."""
     require_epsilon(epsilon)
     if dependent < 1 or not sensitivity > 0:
         raise ValueError(
             f"dependent is {dependent} and sensitivity {sensitivity:g}; they must be at least 1 and positive"
         )
-    return Scale("dependent-baseline", dependent * sensitivity / epsilon)
+    return LaplaceScale("dependent-baseline", dependent * sensitivity / epsilon)
 
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """How record j depends on record i: its values, and their distribution for each value of i."""
+    """The dependence of record j on record i: the values of j, and their distribution given each value of i."""
 
     values: NDArray[np.float64]
     given: NDArray[np.float64]
 
     def __init__(self, values: ArrayLike, given: ArrayLike) -> None:
-        """Check that `given[d]` is a distribution over the values, for each value d of record i."""
+        """ValueError unless `given[d]` is a distribution over the values, for each value d of record i."""
         levels = np.array(values, dtype=np.float64)
         if levels.ndim != 1 or len(levels) < 1 or not np.all(np.isfinite(levels)):
             raise ValueError("values must be a list of finite numbers, one for each value of the record")
@@ -47,7 +47,7 @@ class Dependence:
 
     @property
     def width(self) -> float:
-        """ΔD_j, the most that record j can change."""
+        """ΔD_j, the range of record j."""
         return float(np.ptp(self.values))
 
     def leak(self, sigma: float) -> float:
@@ -62,10 +62,7 @@ class Dependence:
 
 
 def coefficient(dependence: Dependence, sigma: float) -> float:
-    """ρ_ij: the leak through record j as a share of what a copy would leak, ΔD_j/σ (LCM section VI.B).
-
-    It depends on the noise σ, and lies between 0 and 1.
-    """
+    """ρ_ij in [0, 1]: the leakage of record j relative to that of a copy, ΔD_j/σ (LCM section VI.B)."""
     if not sigma > 0:
         raise ValueError(f"sigma is {sigma:g}; a Laplace scale is positive")
     return dependence.leak(sigma) * sigma / dependence.width if dependence.width > 0 else 0.0
@@ -76,16 +73,16 @@ def sensitivity(width: float, others: Sequence[Dependence], sigma: float) -> flo
     return width + sum(coefficient(one, sigma) * one.width for one in others)
 
 
-def scale(width: float, others: Sequence[Dependence], epsilon: float) -> Scale:
+def scale(width: float, others: Sequence[Dependence], epsilon: float) -> LaplaceScale:
     """The least σ with sensitivity(σ)/σ ≤ ε, for publishing record i and the others with Laplace noise each.
 
-    Sound only where the others are independent of each other given record i, for only then do their leaks add up.
-    The text of LCM does not say so: three bits of even parity have coefficients 0 in pairs, and any two give the third
-    away. More noise is a post-processing of less, so the loss falls in σ and bisection finds the least.
+    Valid only if the others are independent of each other given record i, because only then their leakages add. LCM do
+    not state this condition: three bits of even parity have pairwise coefficients 0, and any two determine the third.
+    More noise is a post-processing of less, so the loss falls in σ and bisection finds the least.
     """
     require_epsilon(epsilon)
     if not width > 0:
-        raise ValueError(f"width is {width:g}; a record that cannot change needs no noise")
+        raise ValueError(f"width is {width:g}; it must be positive, a constant record needs no noise")
     low = width / epsilon
     high = low + sum(one.width for one in others) / epsilon
     while math.nextafter(low, high) < high * (1 - 1e-13):
@@ -94,4 +91,4 @@ def scale(width: float, others: Sequence[Dependence], epsilon: float) -> Scale:
             high = middle
         else:
             low = middle
-    return Scale("dependent", high)
+    return LaplaceScale("dependent", high)

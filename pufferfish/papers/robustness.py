@@ -1,7 +1,8 @@
-"""What a guarantee for Θ is worth against an adversary who believes something else (SWC section 2.3).
+"""The guarantee of a Pufferfish mechanism against an adversary whose distribution is not in Θ (SWC section 2.3).
 
-If the adversary's belief, given any secret, is within Δ of some belief in Θ in max-divergence both ways, an
-ε-Pufferfish mechanism tells them at most ε+2Δ. Over a whole stream Δ grows with its length: this is for short records.
+If, given any secret, the adversary's distribution is within Δ of some distribution in Θ in max-divergence in both
+directions, an ε-Pufferfish mechanism has a loss of at most ε+2Δ. Δ grows with the length of a stream, so this is for
+short records.
 """
 
 from __future__ import annotations
@@ -24,37 +25,40 @@ def loss(epsilon: float, closeness: float) -> float:
 
 
 def max_divergence(p: ArrayLike, q: ArrayLike) -> float:
-    """D∞(p‖q) = max over x of log p(x)/q(x); infinite where q misses a value of p (SWC Definition 2.3)."""
+    """D∞(p‖q) = max over x of log p(x)/q(x); infinite if the support of p is not in that of q (SWC Definition 2.3)."""
     first, second = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
     if first.shape != second.shape:
         raise ValueError(f"p has shape {first.shape} and q {second.shape}; they must be alike")
     return float(_log_ratio(first, second).max())
 
 
-def closeness(belief: Chain, theta: Iterable[Chain], length: int) -> float:
-    """Δ: how far a chain is, over `length` instants and given any state at any of them, from the nearest in Θ.
+def closeness(outside: Chain, theta: Iterable[Chain], length: int) -> float:
+    """Δ: the infimum over Θ of the largest divergence from a chain outside Θ over all secrets, for `length` instants.
 
-    Nearest is meant once for all secrets, as in Theorem 2.4: the infimum over Θ of the largest divergence.
+    The nearest chain is the same for all secrets, as in Theorem 2.4.
     """
     require_length(length)
-    distances = [max(_apart(belief, chain, length), _apart(chain, belief, length)) for chain in theta]
+    distances = [
+        max(_largest_divergence(outside, chain, length), _largest_divergence(chain, outside, length))
+        for chain in theta
+    ]
     if not distances:
         raise ValueError("theta is empty; give at least one chain")
     return min(distances)
 
 
-def _apart(p: Chain, q: Chain, length: int) -> float:
+def _largest_divergence(p: Chain, q: Chain, length: int) -> float:
     """The largest D∞(p‖q) between the laws of the whole path given one secret.
 
-    Given X_i = x a path's log-ratio is the sum of its steps' log-ratios and the start's, less that of the laws
-    of X_i; the largest sum before i and after i are found step by step.
+    Given X_i = x, the log-ratio of a path is the sum of the log-ratios of its steps and of its initial state, minus
+    that of the laws of X_i; dynamic programming finds the largest sums before and after i.
     """
     if p.k != q.k:
         raise ValueError(f"one chain has {p.k} states and the other {q.k}; they must be alike")
     steps = _log_ratio(p.transition, q.transition)
     after = [np.zeros(p.k)]
     for _ in range(length - 1):
-        after.append(np.max(_plus(steps, after[-1][None, :]), axis=1))
+        after.append(np.max(_sum_over_paths(steps, after[-1][None, :]), axis=1))
     before = _log_ratio(p.start(), q.start())
     laws = p.start(), q.start()
     worst = 0.0
@@ -64,19 +68,19 @@ def _apart(p: Chain, q: Chain, length: int) -> float:
         if np.isinf(here[possible]).any():
             return math.inf
         worst = max(worst, float((before[possible] - here[possible] + after[length - 1 - i][possible]).max()))
-        before = np.max(_plus(before[:, None], steps), axis=0)
+        before = np.max(_sum_over_paths(before[:, None], steps), axis=0)
         laws = laws[0] @ p.transition, laws[1] @ q.transition
     return worst
 
 
 def _log_ratio(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Elementwise log p/q; −∞ where p is 0 (the value never occurs), ∞ where only q is."""
+    """Elementwise log p/q; −∞ where p is 0, ∞ where only q is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(p > 0, np.log(p) - np.log(q), -np.inf)
 
 
-def _plus(first: Matrix, second: Vector | Matrix) -> Matrix:
-    """The sum, where an impossible step makes the path impossible even after one the other law lacks."""
+def _sum_over_paths(first: Matrix, second: Vector | Matrix) -> Matrix:
+    """The sum, with −∞ + ∞ = −∞: a path impossible under p is ignored even if it is impossible under q."""
     with np.errstate(invalid="ignore"):
         total = first + second
     return np.where(np.isneginf(first) | np.isneginf(second), -np.inf, total)

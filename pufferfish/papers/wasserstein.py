@@ -1,6 +1,6 @@
-"""The Wasserstein mechanism: noise for any query, any secrets and any beliefs (SWC Algorithm 1).
+"""The Wasserstein mechanism: noise for any query, any secrets and any Θ (SWC Algorithm 1).
 
-It needs the distribution of the query's answer under each secret, so it is for small problems and for checking others.
+It requires the distribution of the query's answer given each secret, so it is for small problems and for tests.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmq.pufferfish.papers.bayesian_network import Network
-from hushmq.pufferfish.quilt.laplace_scale import Scale, require_epsilon, require_length
+from hushmq.pufferfish.quilt.laplace_scale import LaplaceScale, require_epsilon, require_length
 from hushmq.pufferfish.quilt.markov_chain import Chain
 
 Distribution = Mapping[float, float]
 """The probability of each value of a query's answer."""
 
 ROUNDING = 1e-9
-"""Two cumulative probabilities this close to each other, relatively, are the same number."""
+"""The relative distance at which two cumulative probabilities count as equal."""
 
 
 def distance(mu: Distribution, nu: Distribution) -> float:
-    """W∞(μ, ν), how far the mass must move at most in the best coupling (SWC Definition 3.1).
+    """W∞(μ, ν), the largest distance that mass moves in the best coupling (SWC Definition 3.1).
 
-    On the line the quantile coupling is best for every cost, so W∞ = sup over u of |F⁻¹(u) − G⁻¹(u)|. Each tail is
-    summed from its own end, which keeps the relative precision of rare answers.
+    On the line the quantile coupling is optimal for every cost, so W∞ = sup over u of |F⁻¹(u) − G⁻¹(u)|. Each tail is
+    summed from its end, which keeps the relative precision of rare answers.
     """
     first, second = _sorted(mu, "mu"), _sorted(nu, "nu")
     return max(
@@ -36,20 +36,20 @@ def distance(mu: Distribution, nu: Distribution) -> float:
     )  # fmt: skip
 
 
-def scale(pairs: Iterable[tuple[Distribution, Distribution]], epsilon: float) -> Scale:
-    """W/ε with W the largest distance over all secret pairs and all beliefs (SWC Algorithm 1, Theorem 3.2).
+def scale(pairs: Iterable[tuple[Distribution, Distribution]], epsilon: float) -> LaplaceScale:
+    """W/ε, where W is the largest distance over all pairs of secrets and all of Θ (SWC Algorithm 1, Theorem 3.2).
 
-    A pair holds the distributions of the answer given one secret and given the other, under the same belief.
+    A pair holds the distributions of the answer given the one and the other secret, under the same distribution in Θ.
     """
     require_epsilon(epsilon)
     distances = [distance(mu, nu) for mu, nu in pairs]
     if not distances:
         raise ValueError("pairs is empty; give the answer's distributions for at least one secret pair")
-    return Scale("wasserstein", max(distances) / epsilon)
+    return LaplaceScale("wasserstein", max(distances) / epsilon)
 
 
 def of_exchangeable(counts: Sequence[float]) -> tuple[Distribution, Distribution]:
-    """The number of ones among n alike records, given that one of them is 0, and given that it is 1.
+    """The number of ones among n exchangeable records, given that one of them is 0, and given that it is 1.
 
     `counts[j]` is the probability of j ones. By symmetry P(x=1 | N=j) = j/n (the flu example of SWC section 3.1).
     """
@@ -60,20 +60,20 @@ def of_exchangeable(counts: Sequence[float]) -> tuple[Distribution, Distribution
 
 
 def of_chain(chain: Chain, length: int, values: Sequence[int]) -> Iterator[tuple[Distribution, Distribution]]:
-    """Pairs for the sum over a stream of a value per state, with the state at each instant a secret."""
+    """Pairs for the sum of a value per state over a stream, with the state at each instant a secret."""
     require_length(length)
     if len(values) != chain.k:
         raise ValueError(f"values has {len(values)} entries; it needs one for each of {chain.k} states")
     shifts = [v - min(values) for v in values]
-    reach = length * max(shifts) + 1
-    before = _sums(chain.start(), chain.transition, length, shifts, reach)
-    after = _tails(chain.transition, length, shifts, reach)
+    largest_sum = length * max(shifts) + 1
+    before = _sums(chain.start(), chain.transition, length, shifts, largest_sum)
+    after = _tails(chain.transition, length, shifts, largest_sum)
     offset = length * min(values)
     for i in range(length):
         answers = [
             {
                 float(offset + s): float(p)
-                for s, p in enumerate(np.convolve(left, right)[:reach].tolist())
+                for s, p in enumerate(np.convolve(left, right)[:largest_sum].tolist())
                 if p > 0
             }
             for left, right in zip(before[i], after[length - 1 - i], strict=True)
@@ -85,7 +85,7 @@ def of_chain(chain: Chain, length: int, values: Sequence[int]) -> Iterator[tuple
 def of_network(
     network: Network, query: Callable[[tuple[int, ...]], float]
 ) -> Iterator[tuple[Distribution, Distribution]]:
-    """Pairs for any query of a small Bayesian network, with each node's value a secret."""
+    """Pairs for any query of a small Bayesian network, with the value of each node a secret."""
     joint = network.marginal(network.names)
     for axis in range(joint.ndim):
         answers: list[dict[float, float]] = [{} for _ in range(joint.shape[axis])]
@@ -98,7 +98,7 @@ def of_network(
 
 
 def _sorted(distribution: Distribution, name: str) -> tuple[list[float], list[float]]:
-    """Values in order and their probabilities, without the impossible ones."""
+    """The values of positive probability in order, and their probabilities."""
     if any(not math.isfinite(v) for v in distribution) or any(not p >= 0 for p in distribution.values()):
         raise ValueError(f"{name} needs finite values with probabilities of at least 0")
     if abs(math.fsum(distribution.values()) - 1) > 1e-6:
@@ -113,7 +113,7 @@ def _mirror(distribution: tuple[list[float], list[float]]) -> tuple[list[float],
 
 
 def _rise(mu: tuple[list[float], list[float]], nu: tuple[list[float], list[float]]) -> float:
-    """The least d ≥ 0 with G(t+d) ≥ F(t) for all t: how far mass of μ must move up."""
+    """The least d ≥ 0 with G(t+d) ≥ F(t) for all t: the largest distance that mass of μ moves upwards."""
     targets, cumulative = nu[0], list(itertools.accumulate(nu[1]))
     worst, position = 0.0, 0
     for value, below in zip(mu[0], itertools.accumulate(mu[1]), strict=True):
@@ -133,10 +133,10 @@ def _rescaled(weights: Distribution) -> Distribution:
 
 
 def _sums(
-    start: NDArray[np.float64], P: NDArray[np.float64], length: int, shifts: Sequence[int], reach: int
+    start: NDArray[np.float64], P: NDArray[np.float64], length: int, shifts: Sequence[int], largest_sum: int
 ) -> list[NDArray[np.float64]]:
     """[i][x, s] = P(X_i = x and the sum up to and including i is s)."""
-    table = np.zeros((len(P), reach))
+    table = np.zeros((len(P), largest_sum))
     for x, shift in enumerate(shifts):
         table[x, shift] = start[x]
     tables = [table]
@@ -147,10 +147,10 @@ def _sums(
 
 
 def _tails(
-    P: NDArray[np.float64], length: int, shifts: Sequence[int], reach: int
+    P: NDArray[np.float64], length: int, shifts: Sequence[int], largest_sum: int
 ) -> list[NDArray[np.float64]]:
     """[n][x, s] = P(the sum of the n instants after one in state x is s)."""
-    table = np.zeros((len(P), reach))
+    table = np.zeros((len(P), largest_sum))
     table[:, 0] = 1.0
     tables = [table]
     for _ in range(length - 1):

@@ -7,7 +7,7 @@ transcripts of any length, is
 
     2·asinh( (1−θ)/θ · sinh(τ/2) )   with τ = log((1−ν)/ν)
 
-so correlated noise buys nothing: only ν counts. CGSSY report that from computation, for θ < ρ0; docs/theory-papers.md
+so correlated noise has no advantage: only ν matters. CGSSY observe this numerically for θ < ρ0; docs/theory-papers.md
 proves it without that condition.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 LARGEST = 700.0
-"""An ε beyond this leaves so little noise that double precision cannot hold it."""
+"""The largest ε whose noise is representable in double precision."""
 
 
 def loss(theta: float, rho0: float, rho1: float) -> float:
@@ -31,7 +31,7 @@ def loss(theta: float, rho0: float, rho1: float) -> float:
 
 
 def noise(theta: float, epsilon: float) -> float:
-    """The least share ν of flipped instants that keeps the loss at ε, the same for every ρ0+ρ1 ≤ 1."""
+    """The least share ν of flipped instants with a loss of at most ε, the same for every ρ0+ρ1 ≤ 1."""
     _require_theta(theta)
     if not 0 < epsilon <= LARGEST:
         raise ValueError(f"epsilon is {epsilon:g}; it must be positive and at most {LARGEST:g}")

@@ -1,8 +1,7 @@
 """Zhao, Zhang and Poor's reduction: Bayesian DP on a chain from ordinary DP with a smaller budget (CGSSY section 4.2).
 
-Give up all instants within distance t of the secret, 2t−1 of them, at full price each; what lies beyond is shielded by
-the chain's own forgetting. The price of that is 6·D_t, with D_t the largest log-ratio of P^t between two starting
-states.
+The 2t−1 instants within distance t of the secret cost the DP budget each; all other instants together cost 6·D_t, where
+D_t is the largest log-ratio between the rows of P^t.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from dataclasses import dataclass
 
 from hushmq.pufferfish.quilt.laplace_scale import require_epsilon, require_length
 from hushmq.pufferfish.quilt.markov_chain import Chain
-from hushmq.pufferfish.quilt.quilt_influence import Ends
-from hushmq.pufferfish.quilt.quilt_search import FARTHEST
+from hushmq.pufferfish.quilt.quilt_influence import PowerRatios
+from hushmq.pufferfish.quilt.quilt_search import LARGEST_POWER
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The DP budget that suffices, and the distance t that gives it."""
+    """A sufficient DP budget ε', and the distance t that attains it."""
 
     epsilon: float
     distance: int
@@ -28,28 +27,28 @@ class Reduction:
 def reduction(chain: Chain, epsilon: float, length: int | None = None) -> Reduction:
     """The largest ε' = (ε − 6·D_t)/(2t−1) over the distances 1 ≤ t ≤ length/2 (CGSSY Proposition 1).
 
-    ε'-DP is then ε-BDP, whatever states the adversary knows. D_t never rises in t, so no t1 ≤ t ≤ t2 gives more than
-    (ε − 6·D_t2)/(2t1−1): intervals are halved, highest bound first, until none can beat the best.
+    ε'-DP implies ε-BDP for every set of known states. D_t is non-increasing, so t1 ≤ t ≤ t2 gives at most
+    (ε − 6·D_t2)/(2t1−1): best-first branch and bound over intervals of t.
     """
     require_epsilon(epsilon)
     require_length(length)
     if chain.initial is not None:
         raise ValueError("initial is given; the reduction is for stationary chains, leave it out")
-    ends = Ends(chain)
+    ends = PowerRatios(chain)
 
-    def left_of(t: int) -> float:
+    def remaining_budget(t: int) -> float:
         return epsilon - 6 * float(ends.right(t).max())
 
-    last = FARTHEST if length is None else max(1, length // 2)
+    last = LARGEST_POWER if length is None else max(1, length // 2)
     t = 1
-    while t < last and left_of(t) <= 0:
+    while t < last and remaining_budget(t) <= 0:
         t = min(2 * t, last)
-    best = Reduction(left_of(t) / (2 * t - 1), t)
+    best = Reduction(remaining_budget(t) / (2 * t - 1), t)
     if not best.epsilon > 0:
         raise ValueError(
             f"epsilon {epsilon:g} is used up at every distance up to {last}; give a larger epsilon or a longer stream"
         )
-    # ε' ≤ ε/(2t−1): farther than this none is better.
+    # ε' ≤ ε/(2t−1) bounds the useful distances.
     intervals = [(-math.inf, 1, min(last, math.ceil((epsilon / best.epsilon + 1) / 2)))]
     while intervals and -intervals[0][0] > best.epsilon:
         _, first, last = heapq.heappop(intervals)
@@ -57,11 +56,11 @@ def reduction(chain: Chain, epsilon: float, length: int | None = None) -> Reduct
         for low, high in ((first, middle), (middle + 1, last)):
             if low > high:
                 continue
-            reached = left_of(high) / (2 * high - 1)
+            reached = remaining_budget(high) / (2 * high - 1)
             if reached > best.epsilon:
                 best = Reduction(reached, high)
             if low < high:
-                heapq.heappush(intervals, (-left_of(high) / (2 * low - 1), low, high))
+                heapq.heappush(intervals, (-remaining_budget(high) / (2 * low - 1), low, high))
     return best
 
 

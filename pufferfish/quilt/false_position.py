@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 
 FLOOR = 1e-30
-"""No argument is looked for below this fraction of the first one tried."""
+"""The smallest argument searched, as a fraction of the first one tried."""
 
 
 def largest_within(function: Callable[[float], float], bound: float, high: float, precision: float) -> float:
-    """The largest x ≤ high found with function(x) ≤ bound, give or take the precision; function(0) must be 0.
+    """The largest x ≤ high with function(x) ≤ bound, up to a relative `precision`; function must rise from 0 at 0.
 
-    False position, the weight of an end that does not move halved, so that both close in (the Illinois method). What
-    is returned has been tried.
+    The Illinois variant of false position. The returned x has been evaluated; ValueError if none above FLOOR·high is
+    within the bound.
     """
     least = high * FLOOR
     over = function(high) - bound
@@ -24,7 +24,7 @@ def largest_within(function: Callable[[float], float], bound: float, high: float
         if high < least:
             raise ValueError(f"nothing above 0 stays within {bound:g}")
         x = low - (high - low) * under / (over - under) if math.isfinite(over) else (low + high) / 2
-        # Never so close to an end that the other could not come close.
+        # Keep a distance from both ends so that the bracket shrinks from both sides.
         x = max(min(x, high - precision * high / 2), low + precision * high / 2)
         excess = function(x) - bound
         if excess > 0:

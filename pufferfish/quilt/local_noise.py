@@ -1,9 +1,9 @@
-"""Noise on every sample of a stream of k states: what an emission matrix loses, and matrices that keep ε.
+"""Noise on every sample of a k-state stream: the loss of an emission matrix, and matrices with a loss of at most ε.
 
-B[u,z] is the probability to publish z in state u. Changing one state from v to u changes the likelihood of what is
-published by at most e^T(u,v), T(u,v) = max_z log B[u,z]/B[v,z], and the tilted quilt prices that matrix as it is:
-states that B hardly tells apart cost less (docs/theory-k.md, Theorem 4). Endless stationary streams, the *prior*
-adversary, the worst of a finite set of chains.
+B[u,z] is the probability of publishing z in state u. Changing one state from v to u changes the likelihood of the
+output by at most e^T(u,v), T(u,v) = max_z log B[u,z]/B[v,z]. The tilted quilt prices this tilt matrix, so states that B
+hardly distinguishes cost less (docs/theory-k.md, Theorem 4). For endless stationary streams, the *prior* adversary and
+the worst of a finite set of chains.
 """
 
 from __future__ import annotations
@@ -13,28 +13,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from hushmq.pufferfish.categorical import emission as local_emission
-from hushmq.pufferfish.quilt.endless_quilt import bounded_loss, sides_of
+from hushmq.pufferfish.quilt.endless_quilt import certify_tilt, side_solvers
 from hushmq.pufferfish.quilt.false_position import largest_within
 from hushmq.pufferfish.quilt.laplace_scale import require_epsilon
 from hushmq.pufferfish.quilt.markov_chain import Chain, Matrix
-from hushmq.pufferfish.quilt.tilted_quilt import tilted
+from hushmq.pufferfish.quilt.tilted_quilt import tilted_quilt_scale
 from hushmq.pufferfish.quilt.transport_step import HIGHEST
 
 PRECISION = 1e-9
-"""The relative error of the search for a matrix, on the safe side."""
+"""The relative error of the search for a mixing weight; the returned weight is the smaller end."""
 
 UNIT = 2.0**-46
-"""More than the few rounded operations of a tilt can lose."""
+"""Exceeds the relative rounding error of a tilt."""
 
 
 def tilts(emission: Matrix) -> Matrix:
-    """T(u,v), rounded up; refused where an output is possible in some states only, which gives them away."""
+    """T(u,v), rounded up; ValueError if an output is possible in some states only, which reveals them."""
     B = np.asarray(emission, dtype=np.float64)
     if B.ndim != 2 or np.any(~np.isfinite(B)) or np.any(B < 0) or np.any(np.abs(B.sum(axis=1) - 1) > 1e-9):
         raise ValueError("emission must have one row of probabilities for each state, each with a sum of 1")
     B = B[:, B.max(axis=0) > 0]
     if np.any(B == 0):
-        raise ValueError("emission has an output that only some states give; it must be possible in all")
+        raise ValueError(
+            "emission has an output that is possible in some states only; make it possible in all"
+        )
     T = np.log(B[:, None, :] / B[None, :, :]).max(axis=2)
     return np.asarray(np.where(np.eye(len(B)), 0.0, T * (1 + UNIT) + UNIT), dtype=np.float64)
 
@@ -49,20 +51,22 @@ def loss(chains: Sequence[Chain], emission: Matrix) -> float:
             raise ValueError(f"emission has {len(T)} rows; the chain has {chain.k} states")
         if chain.initial is not None:
             raise ValueError("a chain has an initial distribution; noise is chosen for stationary streams")
-    # Beyond, no bound is followed; a tilt costs itself at least.
-    return float("inf") if T.max() > HIGHEST / 3 else max(bounded_loss(sides_of(c), T).loss for c in chains)
+    # No bound is computed for larger tilts; the loss is at least the tilt.
+    return (
+        float("inf") if T.max() > HIGHEST / 3 else max(certify_tilt(side_solvers(c), T).loss for c in chains)
+    )
 
 
-def response(chains: Sequence[Chain], epsilon: float) -> Matrix:
-    """Randomized response within ε: the state itself e^τ times as likely as any other, with the largest τ."""
-    tau = 1 / tilted(chains, None, epsilon).scale
-    return np.array(local_emission.response(max(chain.k for chain in chains), tau))
+def randomized_response(chains: Sequence[Chain], epsilon: float) -> Matrix:
+    """Randomized response with the largest τ within ε: the true state is e^τ times as likely as any other output."""
+    tau = 1 / tilted_quilt_scale(chains, None, epsilon).scale
+    return np.array(local_emission.randomized_response(max(chain.k for chain in chains), tau))
 
 
 def damped(chains: Sequence[Chain], emission: Matrix, epsilon: float) -> Matrix:
-    """The matrix itself, or the least mixture with its mean row that keeps ε.
+    """The mixture of the matrix with its mean row that has the largest weight s ≤ 1 with a loss of at most ε.
 
-    B_s = s·B + (1−s)·mean row. Every ratio of two rows moves one way with s, so that the loss rises with s.
+    B_s = s·B + (1−s)·mean row. Every ratio of two rows is monotone in s, so the loss rises in s.
     """
     require_epsilon(epsilon)
     B = np.asarray(emission, dtype=np.float64)

@@ -1,8 +1,7 @@
-"""A finite Markov chain: the belief about one stream.
+"""A finite Markov chain with states 0..k−1.
 
-A `Chain` is a value. Its arrays are read-only, its rows sum to one up to rounding, and nothing in it is ever
-guessed: what a chain cannot have (a reversal when it is reducible, an eigengap when it is periodic) is
-refused with a `ValueError` that says why. States are 0..k-1.
+A `Chain` is an immutable value: its arrays are read-only and its rows sum to one up to rounding. Properties that a
+chain does not have (a reversal if it is reducible, an eigengap if it is periodic) raise a `ValueError` that says why.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ Matrix = NDArray[np.float64]
 States = NDArray[np.int64]
 
 SUM_TOLERANCE = 1e-6
-"""A row this close to summing to one is taken as rounded, and rescaled; anything further off is refused."""
+"""A row whose sum is this close to one is rescaled; any other is refused."""
 
 
 def distribution(values: ArrayLike, *, name: str, k: int) -> Vector:
-    """A read-only probability vector of length k, rescaled to sum to one, or a `ValueError` naming `name`."""
+    """A read-only probability vector of length k, rescaled to sum to one; ValueError naming `name` otherwise."""
     vector = np.array(values, dtype=np.float64)
     if vector.shape != (k,):
         raise ValueError(f"{name} has shape {vector.shape}; it needs one probability for each of {k} states")
@@ -40,7 +39,7 @@ def distribution(values: ArrayLike, *, name: str, k: int) -> Vector:
 
 
 def transition_matrix(values: ArrayLike, *, name: str = "transition") -> Matrix:
-    """A read-only stochastic matrix, or a `ValueError` naming the row that is wrong."""
+    """A read-only stochastic matrix; ValueError naming the invalid row otherwise."""
     try:
         matrix = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -63,7 +62,7 @@ class Chain:
     initial: Vector | None = None
 
     def __init__(self, transition: ArrayLike, initial: ArrayLike | None = None) -> None:
-        """Check and copy; every refusal names the row or vector and what would be right."""
+        """Copies the arrays; ValueError naming the invalid row or vector and what it must be."""
         P = transition_matrix(transition)
         object.__setattr__(self, "transition", P)
         start = None if initial is None else distribution(initial, name="initial", k=len(P))
@@ -75,8 +74,8 @@ class Chain:
         return len(self.transition)
 
     def is_irreducible(self) -> bool:
-        """Whether every state leads to every other."""
-        return bool(np.all(_reach(self.transition)))
+        """Whether every state is reachable from every other."""
+        return bool(np.all(_reachable(self.transition)))
 
     def period(self) -> int:
         """The greatest common divisor of all cycle lengths (1: aperiodic) of an irreducible chain."""
@@ -96,8 +95,8 @@ class Chain:
     def stationary(self) -> Vector:
         """The unique π = πP of an irreducible chain.
 
-        State reduction without subtractions (Grassmann, Taksar and Heyman), so every entry, however small,
-        has a relative error of a few k units of rounding.
+        The algorithm of Grassmann, Taksar and Heyman does not subtract, so every entry, however small, has a relative
+        error of a few k unit roundoffs.
         """
         self._require_irreducible("a stationary distribution with every state possible")
         A = self.transition.copy()
@@ -131,10 +130,10 @@ class Chain:
         return np.linalg.matrix_power(self.transition, h)
 
     def eigengap(self) -> float:
-        """1 - the second eigenvalue of P·P* (SWC equation 7); 0 where two rows of P* have disjoint supports.
+        """1 − the second eigenvalue of P·P* (SWC equation 7); 0 if two rows of P* have disjoint supports.
 
         P·P* is similar to S·Sᵀ with S = diag(√π)·P·diag(1/√π): its eigenvalues are squared singular values.
-        SWC skip every eigenvalue of modulus 1, but their Lemma 4.8 is false unless only one is left out.
+        SWC skip every eigenvalue of modulus 1, but their Lemma 4.8 requires that only one of them is skipped.
         """
         self._require_aperiodic()
         root = np.sqrt(self.stationary())
@@ -165,7 +164,7 @@ class Chain:
         return np.array(path, dtype=np.int64)
 
     def _require_irreducible(self, what: str) -> None:
-        reach = _reach(self.transition)
+        reach = _reachable(self.transition)
         if not np.all(reach):
             x, y = np.argwhere(~reach)[0]
             raise ValueError(
@@ -178,8 +177,8 @@ class Chain:
             raise ValueError(f"the chain has period {period}; an eigengap needs an aperiodic chain")
 
 
-def _reach(P: Matrix) -> NDArray[np.bool_]:
-    """Which states can be reached from which, in any number of steps (zero included)."""
+def _reachable(P: Matrix) -> NDArray[np.bool_]:
+    """Which states are reachable from which, in zero or more steps."""
     reach = (P > 0) | np.eye(len(P), dtype=bool)
     for _ in range(len(P).bit_length()):
         reach = (reach.astype(np.float64) @ reach) > 0
@@ -187,12 +186,12 @@ def _reach(P: Matrix) -> NDArray[np.bool_]:
 
 
 def _gap(eigenvalues: NDArray[np.floating]) -> float:
-    """1 - the second largest modulus, which is 1 for the constant function alone."""
+    """1 − the second largest modulus; the largest is 1, for the constant function."""
     return max(0.0, float(1 - np.sort(np.abs(eigenvalues))[-2]))
 
 
 def _cumulative(P: Matrix) -> list[list[float]]:
-    """Running sums of each row; the last state that is possible ends at exactly one."""
+    """Cumulative sums of each row, set to exactly one from the last possible state on."""
     sums = np.cumsum(P, axis=1)
     last = P.shape[1] - 1 - np.argmax(P[:, ::-1] > 0, axis=1)
     for row, end in zip(sums, last, strict=True):

@@ -1,7 +1,6 @@
-"""How far one value can shift the distribution of others: the max-influence (SWC Definition 4.1).
+"""The max-influence of a variable on others: the largest log-ratio of their conditional laws (SWC Definition 4.1).
 
-Everything here rounds towards more influence: a ratio whose denominator is too small to be trusted in floating
-point counts as infinite.
+Results are rounded up: a ratio whose denominator has lost its relative precision counts as infinite.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from numpy.typing import NDArray
 from hushmq.pufferfish.quilt.markov_chain import Matrix
 
 TINY = 1e-280
-"""Below this a positive probability has lost its relative precision, or may have vanished altogether."""
+"""Below this a positive probability may have lost its relative precision or have underflowed."""
 
 
 def log_ratios(rows: Matrix, possible: NDArray[np.bool_] | None = None) -> Matrix:
     """For all pairs of rows x, y the largest log rows[x,z]/rows[y,z] over the outcomes z.
 
-    `possible[x,z]` says whether the outcome has positive probability, where that is known better than from
-    the numbers, which may have underflowed. An outcome impossible under x says nothing about the pair.
+    `possible[x,z]` says whether the outcome has positive probability, for rows whose entries may have underflowed.
+    Outcomes that are impossible under x are ignored.
     """
     trusted = rows >= TINY
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

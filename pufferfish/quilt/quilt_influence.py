@@ -1,13 +1,11 @@
-"""What a chain says about its nodes' influence on their quilts, for three ways it may have started.
+"""The influence of a chain's nodes on their quilts, for three kinds of initial law.
 
-The influence of node i on the quilt {i−a, i+b} is the largest, over pairs of states x, y, of three terms
-(SWC equation 5): how much more likely y is than x at i, how much likelier x than y follows the left end's state,
-and how much likelier the right end's state follows x than y:
+The influence of node i on the quilt {i−a, i+b} is the maximum over pairs of possible states x, y of (SWC equation 5)
 
-    log P(X_i=y)/P(X_i=x) + max_z log P^a[z,x]/P^a[z,y] + max_z log P^b[x,z]/P^b[y,z]
+    log P(X_i=y)/P(X_i=x) + max_z log P^a[z,x]/P^a[z,y] + max_z log P^b[x,z]/P^b[y,z],
 
-Only states that are possible count. A first state that is known is alone possible, and then the first two terms of the
-quilt {X_1} cancel: its influence is 0, which SWC's running example overlooks.
+where z ranges over the possible states. If the first state is known, it is the only possible one, and the first two
+terms of the quilt {X_1} cancel: its influence is 0, which SWC's running example overlooks.
 """
 
 from __future__ import annotations
@@ -25,17 +23,17 @@ from hushmq.pufferfish.quilt.quilt_search import Influence
 
 Mask = NDArray[np.bool_]
 
-STRIDE = 4096
-"""From so many instants on a power of the chain is cheaper than walking them one by one."""
+POWER_THRESHOLD = 4096
+"""From this number of instants on, a power of the chain is cheaper than as many single steps."""
 
 UNIT = float(np.finfo(np.float64).eps)
 
 
-class Ends:
-    """The second and third term: what lies h instants away. Powers and their ratios are computed once."""
+class PowerRatios:
+    """The second and third term: log-ratios of the entries of P^h. Powers and ratios are computed once."""
 
     def __init__(self, chain: Chain) -> None:
-        """Start from the first power."""
+        """Starts from the first power."""
         self.k = chain.k
         self._squares = [chain.transition]
         self._possible = [chain.transition > 0]
@@ -46,7 +44,7 @@ class Ends:
         """For each pair x, y: max over z of log P^b[x,z]/P^b[y,z]."""
         if b not in self._right:
             power = self.power(b)
-            self._right[b] = log_ratios(power, self._hidden(power, b))
+            self._right[b] = log_ratios(power, self._support_if_tiny(power, b))
         return self._right[b]
 
     def left(self, a: int, support: Mask) -> Matrix:
@@ -54,12 +52,14 @@ class Ends:
         key = (a, support.tobytes())
         if key not in self._left:
             power = self.power(a)
-            hidden = self._hidden(power, a)
-            self._left[key] = log_ratios(power[support].T, None if hidden is None else hidden[support].T)
+            support_mask = self._support_if_tiny(power, a)
+            self._left[key] = log_ratios(
+                power[support].T, None if support_mask is None else support_mask[support].T
+            )
         return self._left[key]
 
     def power(self, h: int) -> Matrix:
-        """P^h, from squares; all terms are positive, so its relative error is below h·(k+2) roundings."""
+        """P^h by repeated squaring; no term is negative, so its relative error is below h·(k+2) unit roundoffs."""
         result: Matrix | None = None
         for bit in range(h.bit_length()):
             if bit == len(self._squares):
@@ -69,46 +69,46 @@ class Ends:
         return np.eye(self.k) if result is None else result
 
     def possible(self, h: int) -> Mask:
-        """Where P^h is positive, free of underflow."""
+        """Where P^h is positive, from the supports alone so that no underflow occurs."""
         result = np.eye(self.k, dtype=bool)
         for bit in range(h.bit_length()):
             if bit == len(self._possible):
-                self._possible.append(_both(self._possible[-1], self._possible[-1]))
+                self._possible.append(_product_support(self._possible[-1], self._possible[-1]))
             if h >> bit & 1:
-                result = _both(result, self._possible[bit])
+                result = _product_support(result, self._possible[bit])
         return result
 
-    def _hidden(self, power: Matrix, h: int) -> Mask | None:
+    def _support_if_tiny(self, power: Matrix, h: int) -> Mask | None:
         return self.possible(h) if power.min() < TINY else None
 
 
-class Start(Protocol):
-    """The first term: the law of each node, as far as the belief fixes it."""
+class InitialLaw(Protocol):
+    """The first term: the laws of the nodes that the initial law allows."""
 
     def support(self, i: int) -> Mask:
         """Which states are possible at node i."""
         ...
 
     def log_odds(self, i: int) -> Matrix:
-        """[x, y]: the largest log P(X_i=y)/P(X_i=x) the belief allows."""
+        """[x, y]: the largest log P(X_i=y)/P(X_i=x) over the laws allowed."""
         ...
 
     def log_odds_from(self, i: int) -> Matrix | None:
-        """A bound on `log_odds` at i and everywhere later; None: unknown."""
+        """Upper bound on `log_odds` at i and at every later node; None if unknown."""
         ...
 
 
-class Stationary:
-    """Every node has the stationary law π."""
+class StationaryLaw:
+    """The stationary law π at every node."""
 
     def __init__(self, chain: Chain) -> None:
-        """Refuse a reducible chain: it has no one stationary law."""
+        """ValueError for a reducible chain, which has no unique stationary law."""
         self._odds = _log_odds(chain.stationary())
-        self._everything = np.ones(chain.k, dtype=bool)
+        self._all_states = np.ones(chain.k, dtype=bool)
 
     def support(self, i: int) -> Mask:
         """Every state."""
-        return self._everything
+        return self._all_states
 
     def log_odds(self, i: int) -> Matrix:
         """Those of π."""
@@ -119,42 +119,42 @@ class Stationary:
         return self._odds
 
 
-class Given:
-    """The first node has a known law p; node i has p·P^(i−1)."""
+class GivenLaw:
+    """A given law p of the first node; node i has the law p·P^(i−1)."""
 
-    def __init__(self, chain: Chain, initial: Vector, ends: Ends) -> None:
-        """Share the powers already computed."""
+    def __init__(self, chain: Chain, initial: Vector, ends: PowerRatios) -> None:
+        """Shares the powers already computed."""
         self._chain = chain
-        self._ends = ends
+        self._powers = ends
         self._laws = [initial]
         self._supports = [initial > 0]
-        self._lasting = False
+        self._constant_support = False
 
     def support(self, i: int) -> Mask:
-        """The states reached from the possible first ones in i−1 steps; once they repeat they last."""
-        while len(self._supports) < i and not self._lasting:
+        """The states reachable from the possible first states in i−1 steps; constant once two supports are equal."""
+        while len(self._supports) < i and not self._constant_support:
             following: Mask = np.asarray((self._chain.transition > 0)[self._supports[-1]].any(axis=0))
-            self._lasting = np.array_equal(following, self._supports[-1])
+            self._constant_support = np.array_equal(following, self._supports[-1])
             self._supports.append(following)
         return self._supports[min(i, len(self._supports)) - 1]
 
     def law(self, i: int) -> Vector:
-        """P(X_i = ·), step by step unless that is far."""
-        if i > len(self._laws) + STRIDE:
-            return self._laws[0] @ self._ends.power(i - 1)
+        """P(X_i = ·), step by step or, for a distant node, by a power of the chain."""
+        if i > len(self._laws) + POWER_THRESHOLD:
+            return self._laws[0] @ self._powers.power(i - 1)
         while len(self._laws) < i:
             self._laws.append(self._laws[-1] @ self._chain.transition)
         return self._laws[i - 1]
 
     def log_odds(self, i: int) -> Matrix:
-        """Those of p·P^(i−1)."""
+        """The log odds of p·P^(i−1)."""
         law, support = self.law(i), self.support(i)
         if np.any(law[support] < TINY):
             return np.full((self._chain.k, self._chain.k), np.inf)
         return _log_odds(np.where(support, law, 1.0))
 
     def log_odds_from(self, i: int) -> Matrix | None:
-        """Those of π, and how far the law at i still is from π: its extreme ratios to π only move together.
+        """The log odds of π plus the spread of log p_i/π, which never grows.
 
         p_(j+1)/π is the average of p_j/π under the reversed chain.
         """
@@ -168,46 +168,45 @@ class Given:
         return np.log(self._chain.stationary()) if self._chain.is_irreducible() else None
 
 
-class Anything:
-    """The first node may have any law at all (SWC Appendix C.4): the worst ones sit on single states.
+class AnyLaw:
+    """Every law of the first node (SWC Appendix C.4): the supremum is approached by laws close to a single state.
 
-    Or rather all but sit there: the supremum is approached by laws that leave every state possible, so a known
-    first state is not among them.
+    These laws leave every state possible, so a known first state is not among them.
     """
 
-    def __init__(self, ends: Ends) -> None:
-        """Share the powers already computed."""
-        self._ends = ends
-        self._everything = np.ones(ends.k, dtype=bool)
+    def __init__(self, ends: PowerRatios) -> None:
+        """Shares the powers already computed."""
+        self._powers = ends
+        self._all_states = np.ones(ends.k, dtype=bool)
         self._all_follow = bool(ends.possible(1).any(axis=0).all())
 
     def support(self, i: int) -> Mask:
-        """The states that i−1 steps can lead to: all of them, where each has a state before it."""
-        return self._everything if self._all_follow else np.asarray(self._ends.possible(i - 1).any(axis=0))
+        """The states reachable in i−1 steps: all of them if each state has a predecessor."""
+        return self._all_states if self._all_follow else np.asarray(self._powers.possible(i - 1).any(axis=0))
 
     def log_odds(self, i: int) -> Matrix:
-        """Max over first states z of log P^(i−1)[z,y]/P^(i−1)[z,x]."""
-        return self._ends.left(i - 1, self._everything).T
+        """The maximum over first states z of log P^(i−1)[z,y]/P^(i−1)[z,x]."""
+        return self._powers.left(i - 1, self._all_states).T
 
     def log_odds_from(self, i: int) -> Matrix | None:
-        """Those at i: later laws are averages of the laws at i."""
+        """The log odds at i: later laws are averages of the laws at i."""
         return self.log_odds(i) if self.support(i).all() else None
 
 
-class ChainBelief:
-    """A chain, the way it started, and hence the influence of each of its nodes."""
+class ChainInfluence:
+    """The influences of the nodes of one chain with one kind of initial law."""
 
     def __init__(self, chain: Chain, *, any_initial: bool = False) -> None:
-        """`any_initial` replaces the chain's own start by all of them at once."""
+        """`any_initial` replaces the chain's initial law by the set of all laws."""
         self._chain = chain
-        self._ends = Ends(chain)
-        self._start: Start
+        self._powers = PowerRatios(chain)
+        self._start: InitialLaw
         if any_initial:
-            self._start = Anything(self._ends)
+            self._start = AnyLaw(self._powers)
         elif chain.initial is None:
-            self._start = Stationary(chain)
+            self._start = StationaryLaw(chain)
         else:
-            self._start = Given(chain, chain.initial, self._ends)
+            self._start = GivenLaw(chain, chain.initial, self._powers)
 
     def at(self, i: int) -> Influence:
         """The influence of node i on its quilts."""
@@ -215,37 +214,37 @@ class ChainBelief:
         log_odds = cache(partial(self._start.log_odds, i))
 
         def influence(a: int | None, b: int | None) -> float:
-            terms = [] if b is None else [self._ends.right(b)]
+            terms = [] if b is None else [self._powers.right(b)]
             if a is not None:
-                terms += [log_odds(), self._ends.left(a, self._start.support(i - a))]
-            return self._largest(terms, states, (a or 0) + (b or 0))
+                terms += [log_odds(), self._powers.left(a, self._start.support(i - a))]
+            return self._largest_sum(terms, states, (a or 0) + (b or 0))
 
         return influence
 
     def from_on(self, i: int) -> Influence | None:
-        """A bound on the influence of node i and of every later one, for quilts with a left end."""
+        """Upper bound on the influence of node i and of every later one, for quilts with a left node."""
         odds = self._start.log_odds_from(i)
         return None if odds is None else self._with_odds(odds)
 
     def at_infinity(self) -> Influence | None:
-        """The influence of a node long after the start, whatever that was."""
+        """The limit of the influence for late nodes; None if the chain is reducible or periodic."""
         if not self._chain.is_irreducible() or self._chain.period() > 1:
             return None
         return self._with_odds(_log_odds(self._chain.stationary()))
 
     def _with_odds(self, odds: Matrix) -> Influence:
-        everything = np.ones(self._chain.k, dtype=bool)
+        all_states = np.ones(self._chain.k, dtype=bool)
 
         def influence(a: int | None, b: int | None) -> float:
-            terms = [] if b is None else [self._ends.right(b)]
+            terms = [] if b is None else [self._powers.right(b)]
             if a is not None:
-                terms += [odds, self._ends.left(a, everything)]
-            return self._largest(terms, everything, (a or 0) + (b or 0))
+                terms += [odds, self._powers.left(a, all_states)]
+            return self._largest_sum(terms, all_states, (a or 0) + (b or 0))
 
         return influence
 
-    def _largest(self, terms: list[Matrix], states: Mask, reach: int) -> float:
-        """The largest sum over pairs of possible states, and what rounding may have taken from it."""
+    def _largest_sum(self, terms: list[Matrix], states: Mask, span: int) -> float:
+        """The largest sum over pairs of possible states, rounded up."""
         if not terms:
             return 0.0
         if not states.all():
@@ -253,12 +252,12 @@ class ChainBelief:
             terms = [term[pairs] for term in terms]
         with np.errstate(invalid="ignore"):
             largest = float(reduce(np.add, terms).max())
-        if math.isnan(largest):  # ∞ − ∞: something vanished in rounding
+        if math.isnan(largest):  # ∞ − ∞: an entry has underflowed
             return math.inf
-        return max(0.0, largest) + 4 * (self._chain.k + 2) * UNIT * reach
+        return max(0.0, largest) + 4 * (self._chain.k + 2) * UNIT * span
 
 
-def _both(first: Mask, second: Mask) -> Mask:
+def _product_support(first: Mask, second: Mask) -> Mask:
     return np.asarray((first.astype(np.float64) @ second) > 0)
 
 

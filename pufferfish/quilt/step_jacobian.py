@@ -1,4 +1,4 @@
-"""How a change in the bounds of some pairs moves the bounds of all: the derivative of one step, and its inverse."""
+"""The Jacobian J of one step R → F(R), and the solution of linear systems with I − J."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DENSE = 600
 
 
 @dataclass(frozen=True, eq=False)
-class Sensitivity:
-    """The matrix J in sparse form: pair n moves by weight[s, n] times the move of pair target[s, n].
+class StepJacobian:
+    """J in sparse form: (J·v)[n] = Σ_s weight[s, n]·v[target[s, n]].
 
-    A target of n, the number of pairs, is the diagonal of R, which never moves.
+    A target equal to the number of pairs stands for the diagonal of R, which is constant.
     """
 
     weight: Matrix
@@ -28,10 +28,10 @@ class Sensitivity:
         moved = np.einsum("sn,sn->n", self.weight, np.append(moves, 0.0)[self.target])
         return np.asarray(moved, dtype=np.float64)
 
-    def settle(self, push: Vector, start: Vector | None = None) -> Vector:
-        """The solution of moves = push + J·moves; not a number where there is none.
+    def solve(self, push: Vector, start: Vector | None = None) -> Vector:
+        """The solution v of v = source + J·v; NaN if the solver fails.
 
-        Beyond a few hundred pairs by BiCGSTAB, to four digits, which is all a Newton step can use.
+        Up to `DENSE` pairs by elimination; beyond, by BiCGSTAB to four digits, which suffices for a Newton step.
         """
         n = len(push)
         if n <= DENSE:

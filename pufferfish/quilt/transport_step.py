@@ -1,15 +1,15 @@
-"""One step of the tilted quilt, pair by pair (docs/theory-k.md, Lemma 2).
+"""One step of the tilted quilt as a transport problem, for all ordered pairs of states (docs/theory-k.md, Lemma 2).
 
-Let g(u) be what the future of the transcript is worth when the next state is u. All that is known about g is
-`g(u) ≤ e^{D(u,v)}·g(v)` for all u, v. One step earlier, state x puts its mass a on the next states and state y its
-mass b, and the question is how large `a·g / b·g` can be. The answer is a transport problem: ship the mass a, paying
-e^{D(u,v)} for what goes from u to v, so that no v receives more than λ·b(v). Any plan f is a proof:
+Let g(u) be the expected likelihood of the rest of the transcript given that the next state is u; it satisfies
+`g(u) ≤ e^{D(u,v)}·g(v)` for all u, v. Let a and b be the laws of the next state given the present states x and y. The
+largest `a·g / b·g` is the value of a transport problem: ship the mass a, multiplied by e^{D(u,v)} on the way from u to
+v, so that no v receives more than λ·b(v). Any transport plan f proves the bound λ:
 
-    a·g ≤ Σ f(u,v)·g(u) ≤ Σ f(u,v)·e^{D(u,v)}·g(v) ≤ λ·(b·g).
+    a·g = Σ f(u,v)·g(u) ≤ Σ f(u,v)·e^{D(u,v)}·g(v) ≤ λ·(b·g).
 
-So `Step.bound` may be believed whoever made the plan, and `Step.plan` is free to be greedy: it fills sinks in a
-fixed order of the states (the north-west corner rule), in the best of a few orders. Up to four states that is
-optimal; beyond, it is within a fraction of a percent of the linear program. All ordered pairs go at once.
+`TransportStep.bound` therefore verifies any plan, and `TransportStep.plan` may be greedy: it fills sinks in a fixed
+order of the states (the north-west corner rule), in the best of a few orders. Up to four states this is optimal;
+beyond, it is within a fraction of a percent of the linear program.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from hushmq.pufferfish.quilt.markov_chain import Matrix, Vector
 Index = NDArray[np.intp]
 
 ROUNDING = 1e-12
-"""Added to every bound: more than all rounding in a step of up to a thousand states, less than anyone can measure."""
+"""Added to every bound: exceeds the rounding errors of a step of up to a thousand states."""
 
 HIGHEST = 300.0
-"""No plan is made for a D beyond, where its exponential would leave the range of numbers."""
+"""The largest D for which plans are made, so that e^D stays in the range of doubles."""
 
 ROUGH, FINE, TRIES = 0.02, 1e-10, 12
-"""Log λ is looked for again while it moves by more than this, roughly or finely, at most so many times."""
+"""Newton's method for log λ stops at a change of ROUGH or FINE, or after TRIES iterations."""
 
 
 @cache
 def pairs_of(k: int) -> tuple[Index, Index]:
-    """All ordered pairs x ≠ y of k states, in the order in which every vector over pairs lists them."""
+    """All ordered pairs x ≠ y of k states, in the order of every vector over pairs."""
     x, y = np.nonzero(~np.eye(k, dtype=bool))
     return x, y
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """Shipments of every pair: pair n sends `mass[s, n]` from state `source[s, n]` to state `sink[s, n]`.
+class TransportPlan:
+    """Transport plans of all pairs: pair n ships `mass[s, n]` from state `source[s, n]` to state `sink[s, n]`.
 
-    `price[s, n]` is the shipment's share in log λ: the derivative of the bound by D(source, sink). `fits[n]` says
-    whether no sink was overfilled for the λ the plan was made for.
+    `price[s, n]` is the derivative of the pair's log λ with respect to D(source, sink). `fits[n]` says whether every
+    sink stays within its capacity for the λ that the plan was made for.
     """
 
     source: Index
@@ -56,15 +56,15 @@ class Plan:
     price: Matrix
     fits: NDArray[np.bool_]
 
-    def where(self, better: NDArray[np.bool_], other: Plan) -> Plan:
-        """The pairs in `better` keep this plan, the rest take the other."""
+    def where(self, better: NDArray[np.bool_], other: TransportPlan) -> TransportPlan:
+        """The plan that takes this plan's shipments for the pairs in `better` and the other's for the rest."""
         slots = max(len(self.mass), len(other.mass))
 
         def pick(mine: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
             padded = (np.pad(part, ((0, slots - len(part)), (0, 0))) for part in (mine, theirs))
             return np.where(better, *padded)
 
-        return Plan(
+        return TransportPlan(
             pick(self.source, other.source),
             pick(self.sink, other.sink),
             pick(self.mass, other.mass),
@@ -74,10 +74,11 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """The rows of all ordered pairs x ≠ y: a[n] is the mass of x, b[n] the mass of y, over the states.
+class TransportStep:
+    """The step of a chain: for ordered pair n = (x, y), a[n] and b[n] are the laws of the next state given x and y.
 
-    `orders[o]` holds two orders of the states: in which sources are emptied, and in which sinks are filled.
+    `orders[o]` holds two orders of the states: the one in which sources are emptied and the one in which sinks are
+    filled.
     """
 
     states: int
@@ -86,7 +87,7 @@ class Step:
     orders: Index
 
     @classmethod
-    def of(cls, P: Matrix, orders: Index) -> Step:
+    def of(cls, P: Matrix, orders: Index) -> TransportStep:
         """The step of a chain."""
         x, y = pairs_of(len(P))
         return cls(len(P), P[x], P[y], orders)
@@ -98,29 +99,29 @@ class Step:
 
     @cached_property
     def ceiling(self) -> Vector:
-        """What no step exceeds, whatever D is: log max a/b."""
+        """Upper bound on every step, for all D: log max a/b."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = np.where(self.a > 0, self.a / self.b, 0.0)
         return np.asarray(np.log(ratios.max(axis=1)), dtype=np.float64)
 
-    def target(self, plan: Plan) -> Index:
-        """The number of the pair whose D each shipment pays; the number of pairs stands for the diagonal."""
+    def paid_pair(self, plan: TransportPlan) -> Index:
+        """The index of the pair whose D each shipment pays; the number of pairs stands for the diagonal."""
         number = np.full((self.states, self.states), self.pairs)
         number[pairs_of(self.states)] = np.arange(self.pairs)
         return np.asarray(number[plan.source, plan.sink], dtype=np.intp)
 
-    def plan(self, D: Matrix, guess: Vector, choice: Index) -> tuple[Vector, Plan]:
-        """Greedy plans in the orders `choice`, and log λ where supply meets demand along them.
+    def plan(self, D: Matrix, guess: Vector, choice: Index) -> tuple[Vector, TransportPlan]:
+        """Greedy plans in the orders `choice`, and for each pair the log λ at which supply equals demand.
 
-        `guess` is a guess at log λ for each pair. The returned log λ is a Newton step from there, exact once
-        the plan no longer changes its shape.
+        `guess` is a guess of log λ for each pair. The returned log λ is a Newton step from there, exact once the
+        basis of the plan no longer changes.
         """
         k = self.states
         W = np.exp(D).ravel()
         rows = np.arange(self.pairs)
         excess = self.a - np.exp(guess)[:, None] * self.b
-        sources, supplies = _queue(excess, self.orders[choice, 0])
-        sinks, demands = _queue(-excess, self.orders[choice, 1])
+        sources, supplies = _nonzero_first(excess, self.orders[choice, 0])
+        sinks, demands = _nonzero_first(-excess, self.orders[choice, 1])
         more_sources = np.sum(excess > 0, axis=1) - 1
         more_sinks = np.sum(excess < 0, axis=1) - 1
         balanced = (more_sources >= 0) & (more_sinks >= 0)
@@ -137,7 +138,7 @@ class Step:
         for _ in range(max(1, int(np.max(more_sources + more_sinks)) + 1)):
             w = W[u * k + v]
             has_source, has_sink = i < more_sources, j < more_sinks
-            # The last sink takes whatever is left: the plan is complete even where the guess was too low.
+            # The last sink takes all remaining supply, so the plan is complete even if the guess was too low.
             mass = np.where(has_sink, np.minimum(supply, demand / w), supply)
             shipments.append((u, v, mass, mass * worth_u))
             supply, demand = supply - mass, demand - mass * w
@@ -155,14 +156,16 @@ class Step:
             top += self.a[rows, state] * worth
             bottom += self.b[rows, state] * worth
         source, sink, mass, value = (np.array(column) for column in zip(*shipments, strict=True))
-        # Where all of a fits below λ·b, or the reverse, only the constant g is left, and its ratio is 1.
+        # If a ≤ λ·b everywhere, or the reverse, only constant g matters, and its ratio is 1.
         top, bottom = np.where(balanced, top, 1.0), np.where(balanced, bottom, 1.0)
         fits = np.where(balanced, demand >= 0, more_sources < 0)
-        return np.log(top / bottom), Plan(source, sink, mass, value / top, fits)
+        return np.log(top / bottom), TransportPlan(source, sink, mass, value / top, fits)
 
-    def settle(self, D: Matrix, start: Vector, choice: Index, enough: float = ROUGH) -> tuple[Vector, Plan]:
-        """The least log λ for which the plan in the chosen order fits, by Newton's method kept in bounds."""
-        # At the ceiling itself nothing is shipped and the plan has no shape to learn from.
+    def solve_plan(
+        self, D: Matrix, start: Vector, choice: Index, tolerance: float = ROUGH
+    ) -> tuple[Vector, TransportPlan]:
+        """The least log λ for which the plan in the chosen order fits, by safeguarded Newton's method."""
+        # At the ceiling nothing is shipped, so the plan has no basis.
         low, high = np.full(self.pairs, -1.0), self.ceiling - 1e-9
         guess = np.minimum(start, high)
         for _ in range(TRIES):
@@ -170,43 +173,45 @@ class Step:
             low, high = np.where(plan.fits, low, guess), np.where(plan.fits, guess, high)
             inside = (moved > low - 1e-7) & (moved < high + 1e-7)
             moved = np.where(inside, moved, (low + high) / 2)
-            if np.abs(moved - guess).max() < enough:
+            if np.abs(moved - guess).max() < tolerance:
                 break
             guess = moved
         return moved, plan
 
-    def least(self, D: Matrix, start: Vector) -> Vector:
-        """The least log λ that a plan in any of the orders proves, looked for from `start`."""
-        # The ratio of two means of g is never above its largest value over its least.
+    def least_bound(self, D: Matrix, start: Vector) -> Vector:
+        """The least log λ that a plan in any of the orders proves; `start` is the initial guess."""
+        # The ratio of two means of g is at most max g / min g.
         known = np.minimum(self.ceiling + ROUNDING, D.max())
         if not 0.0 < D.max() <= HIGHEST:
             return np.asarray(known, dtype=np.float64)
         count = len(self.orders)
-        every = Step(self.states, np.tile(self.a, (count, 1)), np.tile(self.b, (count, 1)), self.orders)
+        all_orders = TransportStep(
+            self.states, np.tile(self.a, (count, 1)), np.tile(self.b, (count, 1)), self.orders
+        )
         choice = np.repeat(np.arange(count), self.pairs)
-        moved, _ = every.settle(D, np.tile(start, count), choice, FINE)
-        _, plan = every.plan(D, moved + 2 * ROUNDING, choice)
-        bounds = every.bound(D, plan).reshape(count, self.pairs)
+        moved, _ = all_orders.solve_plan(D, np.tile(start, count), choice, FINE)
+        _, plan = all_orders.plan(D, moved + 2 * ROUNDING, choice)
+        bounds = all_orders.bound(D, plan).reshape(count, self.pairs)
         return np.asarray(np.clip(bounds.min(axis=0), 0.0, known), dtype=np.float64)
 
-    def bound(self, D: Matrix, plan: Plan) -> Vector:
-        """What the plan proves for log λ of every pair, rounding included; infinite where it proves nothing."""
+    def bound(self, D: Matrix, plan: TransportPlan) -> Vector:
+        """The log λ that the plan proves for every pair, rounded up; infinite if it proves none."""
         n, k = self.a.shape
         first = np.arange(n) * k
         mass = np.maximum(plan.mass, 0.0)
-        gone = np.bincount((first + plan.source).ravel(), mass.ravel(), n * k).reshape(n, k)
+        shipped = np.bincount((first + plan.source).ravel(), mass.ravel(), n * k).reshape(n, k)
         paid = mass * np.exp(D[plan.source, plan.sink])
-        come = np.bincount((first + plan.sink).ravel(), paid.ravel(), n * k).reshape(n, k)
-        # Lowering every a(u) by a tenth of ROUNDING, relatively, costs no more than that in log λ. It hides what
-        # subtraction loses where b(u) is far below a(u).
-        load = np.maximum(self.a * (1 - ROUNDING / 10) - gone, 0.0) + come
+        received = np.bincount((first + plan.sink).ravel(), paid.ravel(), n * k).reshape(n, k)
+        # Lowering every a(u) by ROUNDING/10, relatively, changes log λ by at most that, and absorbs the cancellation
+        # error where b(u) is far below a(u).
+        load = np.maximum(self.a * (1 - ROUNDING / 10) - shipped, 0.0) + received
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(load > 0, load / self.b, 0.0)
         return np.asarray(np.log(ratio.max(axis=1)) + ROUNDING, dtype=np.float64)
 
 
-def _queue(excess: Matrix, order: Index) -> tuple[Index, Matrix]:
-    """The states with positive excess first, in the given order, and their excess; one column per pair."""
+def _nonzero_first(excess: Matrix, order: Index) -> tuple[Index, Matrix]:
+    """The states with positive excess first, each group in the given order, and their excess; one column per pair."""
     row = np.arange(len(excess))[:, None]
     first = np.argsort(excess[row, order] <= 0, axis=1, kind="stable")
     states = order[row, first]

@@ -1,7 +1,7 @@
-"""τ(t) as runs: stretches of ticks with the same tilts, whatever entries they are the sum of.
+"""The tilt function τ(t) as runs: maximal intervals of ticks with constant tilts, each the sum of all entries there.
 
-Tilts are held as whole numbers of 2^-60 nats, rounded up, so that sums are exact, equal tilts are equal numbers,
-and nothing is ever priced below what was spent.
+Tilts are integers in units of 2^-60 nats, rounded up. Sums are therefore exact, equal tilts compare equal, and no price
+is below the cost of what was published.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-_GRID = 2.0**60
+_UNITS_PER_NAT = 2.0**60
 
 
-def units(tau: float) -> int:
+def to_units(tau: float) -> int:
     """A tilt in units, rounded up."""
-    return math.ceil(tau * _GRID)
+    return math.ceil(tau * _UNITS_PER_NAT)
 
 
-def nats(tilt: int) -> float:
-    """A tilt in nats, not below the units given."""
-    tau = tilt / _GRID
-    return tau if tau * _GRID >= tilt else math.nextafter(tau, math.inf)
+def to_nats(tilt: int) -> float:
+    """A tilt in nats, rounded up."""
+    tau = tilt / _UNITS_PER_NAT
+    return tau if tau * _UNITS_PER_NAT >= tilt else math.nextafter(tau, math.inf)
 
 
-class Runs:
-    """Run k covers the ticks edges[k] … edges[k+1]−1 and has the tilts tilts[k]; outside, nothing is published."""
+class TiltRuns:
+    """Run k covers the ticks edges[k] … edges[k+1]−1 with the tilts tilts[k]; outside all runs the tilt is 0."""
 
     def __init__(self, pieces: Iterable[tuple[int, int, int, int]] = ()) -> None:
-        """Sum up pieces (first tick, last tick, tilt towards 0, tilt towards 1)."""
+        """Sums pieces (first tick, last tick, tilt towards 0, tilt towards 1)."""
         changes: dict[int, tuple[int, int]] = {}
         for first, last, tilt0, tilt1 in pieces:
             up0, up1 = changes.get(first, (0, 0))
@@ -44,21 +44,21 @@ class Runs:
                 self.edges.append(tick)
                 self.tilts.append(now)
         if self.edges:
-            # Behind the last piece nothing is published: that is an edge and no run.
+            # After the last piece the tilt is 0: the last edge begins no run.
             end = max(changes)
             if self.edges[-1] == end:
                 self.tilts.pop()
             else:
                 self.edges.append(end)
 
-    def copy(self) -> Runs:
-        """The same runs, to be changed without changing these."""
-        twin = Runs()
+    def copy(self) -> TiltRuns:
+        """An independent copy."""
+        twin = TiltRuns()
         twin.edges, twin.tilts = self.edges.copy(), self.tilts.copy()
         return twin
 
     def add(self, first: int, last: int, tilt0: int, tilt1: int) -> None:
-        """Add a piece."""
+        """Adds a piece."""
         if not self.edges:
             self.edges, self.tilts = [first, last + 1], [(0, 0)]
         if first < self.edges[0]:
@@ -72,14 +72,14 @@ class Runs:
             self.tilts[k] = (old0 + tilt0, old1 + tilt1)
 
     def _split(self, tick: int) -> int:
-        """The run that begins at a tick, after cutting one in two if need be."""
+        """The index of the run that begins at `tick`, splitting a run there if necessary."""
         k = bisect_left(self.edges, tick)
         if self.edges[k] != tick:
             self.edges.insert(k, tick)
             self.tilts.insert(k, self.tilts[k - 1])
         return k
 
-    def covering(self, first: int, last: int) -> range:
-        """The runs that touch any of these ticks."""
+    def runs_touching(self, first: int, last: int) -> range:
+        """The indices of the runs that contain any of the ticks first…last."""
         low = max(0, bisect_right(self.edges, first) - 1)
         return range(low, max(low, min(len(self.tilts), bisect_right(self.edges, last))))

@@ -1,8 +1,8 @@
-"""Witnesses for more than two states: the same output at every tick seen around the attacked one.
+"""Witnesses of a loss for more than two states: the same output at every observed tick around the attacked one.
 
 Given the state at the attacked tick the two sides are independent, so the likelihood of the outputs is a product of two
-recursions, one with the chain and one with its time reversal, and the log-ratio for two states is a lower bound on the
-loss of every class that holds the chain (docs/theory.md, section 10). Standard library only.
+recursions, one with the chain and one with its time reversal. The log-ratio for two states is a lower bound on the loss
+of every Θ that contains the chain (docs/theory.md, section 10). Standard library only.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals, Row, Rows
-from hushmq.pufferfish.witness.bit_witness import Ways, joined
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.transition_intervals import Row, Rows, TransitionIntervals
+from hushmq.pufferfish.witness.bit_witness import SidePaths, joint_paths
 
-LISTED = 20_000
-"""Paths through the ticks seen, at most."""
+MAX_PATHS = 20_000
+"""The largest number of paths through the observed ticks that are enumerated."""
 FARTHEST = 12
-"""Ticks to each side, at most, where nothing is listed."""
+"""The largest number of observed ticks on each side."""
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class TwoWay:
-    """A stationary chain in both directions of time."""
+class BidirectionalChain:
+    """The transition matrices of a stationary chain in both directions of time."""
 
     forward: Rows
     backward: Rows
@@ -34,9 +35,9 @@ class TwoWay:
         return len(self.forward)
 
     def chances(self, column: Sequence[float], seen: int) -> list[float]:
-        """P(the same output at so many ticks on each side and at the attacked one | its state), for every state.
+        """P(one output at `seen` ticks on each side and at the attacked one | its state), for every state.
 
-        `column` is the output's probability in each state. It rises with every entry of the column.
+        `column` is the output's probability in each state. The result rises in every entry of the column.
         """
         sides = []
         for step in (self.forward, self.backward):
@@ -47,30 +48,35 @@ class TwoWay:
         return [c * left * right for c, left, right in zip(column, *sides, strict=True)]
 
 
-def member(theta: Class) -> TwoWay | None:
-    """A chain of Θ that stays in a state about as long as Θ lets it; None where none of those tried is in Θ.
+def most_persistent_chain(theta: CategoricalTheta) -> BidirectionalChain | None:
+    """A chain of Θ with nearly the largest self-transition probabilities; None if no candidate is in Θ.
 
-    The bounds on the reversal may exclude the most lasting chain, so chains nearer to the middle of Θ are tried too.
+    The bounds on the reversal may exclude the most persistent chain, so mixtures with the middle of Θ are tried too.
     """
     bounds = theta.forward.tightened()
-    lasting = [
-        _lasting(low, high, x) for x, (low, high) in enumerate(zip(bounds.low, bounds.high, strict=True))
+    persistent = [
+        _most_persistent_row(low, high, x)
+        for x, (low, high) in enumerate(zip(bounds.low, bounds.high, strict=True))
     ]
     middle = [_row(low, high) for low, high in zip(bounds.low, bounds.high, strict=True)]
     for eighths in range(8, -1, -1):
         share = eighths / 8
         forward = tuple(
             tuple(share * a + (1 - share) * b for a, b in zip(one, other, strict=True))
-            for one, other in zip(lasting, middle, strict=True)
+            for one, other in zip(persistent, middle, strict=True)
         )
         backward = reversal(forward)
-        if _holds(theta.forward, forward) and backward is not None and _holds(theta.backward, backward):
-            return TwoWay(forward, backward)
+        if (
+            _contains_matrix(theta.forward, forward)
+            and backward is not None
+            and _contains_matrix(theta.backward, backward)
+        ):
+            return BidirectionalChain(forward, backward)
     return None
 
 
 def reversal(forward: Rows) -> Rows | None:
-    """P*(x,u) = π(u)·P(u,x)/π(x); None where a state is never visited."""
+    """P*(x,u) = π(u)·P(u,x)/π(x); None if a state has stationary probability 0."""
     pi = stationary(forward)
     if not min(pi) > 0.0:
         return None
@@ -79,7 +85,7 @@ def reversal(forward: Rows) -> Rows | None:
 
 
 def stationary(forward: Rows) -> list[float]:
-    """The stationary law by elimination without a subtraction (Grassmann, Taksar and Heyman), so nothing cancels."""
+    """The stationary law by the algorithm of Grassmann, Taksar and Heyman, which does not subtract."""
     k = len(forward)
     rows = [list(row) for row in forward]
     for n in range(k - 1, 0, -1):
@@ -101,7 +107,7 @@ def stationary(forward: Rows) -> list[float]:
 class StateWitness:
     """The output `output` at the attacked tick and `seen` ticks on each side: for `state` and against `other`."""
 
-    chain: TwoWay
+    chain: BidirectionalChain
     output: int
     state: int
     other: int
@@ -113,27 +119,31 @@ class StateWitness:
 
     @property
     def words(self) -> str:
-        """What is seen."""
+        """A description of the outputs."""
         return f"{2 * self.seen + 1} times {self.output} in a row"
 
     def paths(self, state: int) -> tuple[list[bytes], list[float]]:
-        """Every path through the ticks seen with that state at the attacked one, and cumulated probabilities."""
-        return joined(self._ways(self.chain.backward, state), state, self._ways(self.chain.forward, state))
+        """Every path through the observed ticks with `state` at the attacked one, and cumulative probabilities."""
+        return joint_paths(
+            self._side_paths(self.chain.backward, state), state, self._side_paths(self.chain.forward, state)
+        )
 
-    def _ways(self, step: Rows, state: int) -> Ways:
-        ways = []
-        for way in product(range(self.chain.k), repeat=self.seen):
-            chance = math.prod(step[x][y] for x, y in zip((state, *way), way, strict=False))
+    def _side_paths(self, step: Rows, state: int) -> SidePaths:
+        side_paths = []
+        for path in product(range(self.chain.k), repeat=self.seen):
+            chance = math.prod(step[x][y] for x, y in zip((state, *path), path, strict=False))
             if chance > 0.0:
-                ways.append((way, chance))
-        return ways
+                side_paths.append((path, chance))
+        return side_paths
 
 
-def best_for_states(chain: TwoWay, emission: Rows, *, ticks: int, deviations: float) -> StateWitness:
-    """The witness that shows the most when so many ticks are perturbed, half of them given each state."""
+def best_for_states(
+    chain: BidirectionalChain, emission: Rows, *, ticks: int, deviations: float
+) -> StateWitness:
+    """The witness with the largest expected confidence bound if `ticks` ticks are perturbed, half given each state."""
     best, most = None, -math.inf
     for seen in range(FARTHEST + 1):
-        if seen and chain.k ** (2 * seen) > LISTED:
+        if seen and chain.k ** (2 * seen) > MAX_PATHS:
             break
         draws = ticks / 2 / (2 * seen + 1)
         for output in range(chain.k):
@@ -148,11 +158,11 @@ def best_for_states(chain: TwoWay, emission: Rows, *, ticks: int, deviations: fl
     return best
 
 
-def least_loss(chain: TwoWay, low: Rows, high: Rows) -> float:
-    """A loss that independent noise has on this chain if its emission is between these, entry by entry.
+def least_loss(chain: BidirectionalChain, low: Rows, high: Rows) -> float:
+    """Lower bound on the loss of independent noise on this chain, for every emission matrix between `low` and `high`.
 
-    The likelihood of an output at every tick rises with each of its probabilities in the states, so it is least for
-    the one state with the lower bounds, and largest for the other with the upper ones.
+    The likelihood of one output at every tick rises in each of its emission probabilities, so the lower bounds give
+    its least value in one state, and the upper bounds its largest value in the other.
     """
     best = 0.0
     for output in range(chain.k):
@@ -169,14 +179,14 @@ def _mean(step: Rows, values: Sequence[float]) -> list[float]:
 
 
 def _row(low: Row, high: Row) -> list[float]:
-    """Probabilities that sum to one, the same share of the way from low to high."""
+    """Probabilities that sum to one, each at the same fraction of the way from low to high."""
     least, room = math.fsum(low), math.fsum(high) - math.fsum(low)
     share = (1 - least) / room if room > 0.0 else 0.0
     return [a + share * (b - a) for a, b in zip(low, high, strict=True)]
 
 
-def _lasting(low: Row, high: Row, x: int) -> list[float]:
-    """As much as possible on the state itself."""
+def _most_persistent_row(low: Row, high: Row, x: int) -> list[float]:
+    """The row with the largest self-transition probability."""
     stay = high[x]
     others = [u for u in range(len(low)) if u != x]
     least, most = ([bound[u] for u in others] for bound in (low, high))
@@ -189,8 +199,8 @@ def _lasting(low: Row, high: Row, x: int) -> list[float]:
     return row
 
 
-def _holds(intervals: Intervals, rows: Rows) -> bool:
-    """Whether the matrix lies within, up to rounding."""
+def _contains_matrix(intervals: TransitionIntervals, rows: Rows) -> bool:
+    """Whether the matrix lies within the intervals, up to rounding."""
     return all(
         low - _ROUNDING <= value <= high + _ROUNDING
         for row, lows, highs in zip(rows, intervals.low, intervals.high, strict=True)

@@ -117,4 +117,4 @@ def test_every_theorem_names_its_code_and_its_test(document: str) -> None:
         name = part[:12]
         # A test may be all there is to a statement that something fails.
         assert "(../tests/" in part, name
-        assert "(../pufferfish/" in part or "(../tests/pufferfish/papers/test_cgssy.py)" in part, name
+        assert "(../pufferfish/" in part or "(../tests/pufferfish/test_cgssy.py)" in part, name

@@ -1,32 +1,19 @@
 """Chains fitted to the real recordings, by counting transitions between consecutive samples.
 
-The recordings are no part of the distribution. A test that wants one carries the marks `needs_data`, and is skipped
-with the reason where the folder is absent. Only rows that really follow each other count: a change of subject, a gap
-or an imputed row breaks the chain.
+Only rows that really follow each other count: a change of subject, a gap or an imputed row breaks the chain.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from hushmq.pufferfish.quilt.markov_chain import Chain
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-needs_data = [
-    pytest.mark.needs_data,
-    pytest.mark.skipif(
-        os.environ.get("CI") != "true" and not DATA.is_dir(), reason=f"the recordings are not at {DATA}"
-    ),
-]
+from tests.recordings import DATA
 
 
 def heart_rate(subject: str = "N10", bins: int = 4) -> Chain:

@@ -10,9 +10,10 @@ import itertools
 
 import pytest
 
-from hushmq.pufferfish.binary.binary_timeline import Entry, Timeline
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
 from hushmq.pufferfish.quilt.markov_chain import Chain
+from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.oracles_categorical import worst_mechanism
 
 CHAINS = [(0.2, 0.3), (0.05, 0.4), (0.5, 0.5), (0.7, 0.6)]
@@ -26,7 +27,7 @@ def chain(q: float, r: float) -> Chain:
 def priced(q: float, r: float, taus: tuple[float, ...], adversary: str) -> float:
     entries = [Entry(t, t, tau, tau) for t, tau in enumerate(taus) if tau]
     span = (0, len(taus) - 1)
-    return Timeline(Box.point(q, r), adversary, entries, span=span).price().epsilon  # type: ignore[arg-type]
+    return BinaryTimeline(BinaryTheta.point(q, r), adversary, entries, span=span).price().epsilon  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("q", "r"), CHAINS)
@@ -37,6 +38,7 @@ def test_prior(q: float, r: float, taus: tuple[float, ...]) -> None:
     assert priced(q, r, taus, "prior") == pytest.approx(truth, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "r"), CHAINS)
 @pytest.mark.parametrize("taus", TIMELINES)
 def test_informed(q: float, r: float, taus: tuple[float, ...]) -> None:

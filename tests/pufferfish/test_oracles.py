@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from hushmq.pufferfish.binary.amplification import amplified
-from hushmq.pufferfish.binary.binary_timeline import Entry, price
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.binary_timeline import price
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
+from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.oracles import (
     attack,
     both,
@@ -49,7 +51,7 @@ def test_knowing_more_can_tell_more(
     q: float, r: float, epsilon: float, known: dict[int, int], informed: float
 ) -> None:
     """CGSSY Theorem 2 fails: of seven ticks, the adversary who knows the first and the last gains most."""
-    noise = optimal_noise(Box.point(q, r), epsilon, "prior")
+    noise = optimal_noise(BinaryTheta.point(q, r), epsilon, "prior")
     stream = local([(noise.rho0, noise.rho1)] * 7)
     assert attack(q, r, stream, informed=False).loss < epsilon
     found = attack(q, r, stream, informed=True, ticks=[3])
@@ -105,13 +107,13 @@ def test_random_mechanisms_stay_within_the_price(adversary: str, q: float, r: fl
     mechanism = lipschitz(rng, list(tau0), list(tau1), 40)
     entries = [Entry(t + 1, t + 1, tau0[t], tau1[t]) for t in range(5)]
     found = attack(q, r, mechanism, informed=adversary == "informed")
-    priced = price(entries, Box.point(q, r), adversary, span=(1, 5)).epsilon
+    priced = price(entries, BinaryTheta.point(q, r), adversary, span=(1, 5)).epsilon
     assert 0.3 * priced < found.loss <= priced
 
 
 def test_amplification_is_the_tilt_of_a_count_and_no_less() -> None:
     """Theorem 8: flipping one state changes a count of sanitized bits by amplified(noise, 1/s), attained."""
-    noise, scale, n = Noise(0.3, 0.15), 0.7, 4
+    noise, scale, n = BinaryNoise(0.3, 0.15), 0.7, 4
     release = from_sanitized([(noise.rho0, noise.rho1)] * n, count(n, 0, n - 1, scale))
     x = states(n)
     changes = [
@@ -120,17 +122,17 @@ def test_amplification_is_the_tilt_of_a_count_and_no_less() -> None:
         for t in range(n)
         if x[t][path] == 0
     ]
-    assert max(changes) == pytest.approx(amplified(noise, 1 / scale), abs=1e-9)
-    assert max(changes) <= amplified(noise, 1 / scale)
+    assert max(changes) == pytest.approx(noise.amplified(1 / scale), abs=1e-9)
+    assert max(changes) <= noise.amplified(1 / scale)
 
 
 def test_a_release_from_sanitized_data_costs_its_amplified_tilt() -> None:
     """THEORY of audiences: the public account of a count over the sanitized stream, exactly."""
-    q, r, noise, scale, n = 0.15, 0.25, Noise(0.3, 0.15), 0.7, 6
+    q, r, noise, scale, n = 0.15, 0.25, BinaryNoise(0.3, 0.15), 0.7, 6
     release = from_sanitized([(noise.rho0, noise.rho1)] * n, count(n, 1, 4, scale))
-    tilt = amplified(noise, 1 / scale)
+    tilt = noise.amplified(1 / scale)
     for adversary in ("prior", "informed"):
-        priced = price([Entry(2, 5, tilt, tilt)], Box.point(q, r), adversary, span=(1, n))
+        priced = price([Entry(2, 5, tilt, tilt)], BinaryTheta.point(q, r), adversary, span=(1, n))
         found = attack(q, r, release, informed=adversary == "informed")
         # The two directions of the release differ; the larger one is what amplified gives.
         assert found.loss <= priced.epsilon

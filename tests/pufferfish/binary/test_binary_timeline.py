@@ -11,12 +11,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary import alternating
-from hushmq.pufferfish.binary.binary_timeline import Entry, Price, Timeline, price
-from hushmq.pufferfish.binary.directed_chain import reach
-from hushmq.pufferfish.binary.informed_search import _largest_in_reach
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise, loss
-from hushmq.pufferfish.timeline.tilt_runs import Runs, nats, units
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline, price
+from hushmq.pufferfish.binary.directed_chain import forgetting_time
+from hushmq.pufferfish.binary.informed_search import sliding_maximum
+from hushmq.pufferfish.binary.stream_loss import loss
+from hushmq.pufferfish.timeline.entry import Entry, Price
+from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats, to_units
 from tests.pufferfish.oracles import attack, both, count, local
 
 ADVERSARIES: tuple[Adversary, Adversary] = ("prior", "informed")
@@ -29,7 +33,7 @@ noises = st.tuples(st.floats(0.02, 0.6), st.floats(0.02, 0.6)).filter(lambda rho
 
 def entries_of(stream: list[tuple[float, float] | None]) -> list[Entry]:
     """One entry per published tick, ticks from 1."""
-    published = [(t, Noise(*rho)) for t, rho in enumerate(stream, start=1) if rho is not None]
+    published = [(t, BinaryNoise(*rho)) for t, rho in enumerate(stream, start=1) if rho is not None]
     return [Entry(t, t, noise.tau0, noise.tau1) for t, noise in published]
 
 
@@ -56,7 +60,7 @@ def by_walking(entries: list[Entry], q: float, r: float, adversary: Adversary) -
                 side = math.log(ratio)
                 if adversary == "informed":
                     endless = itertools.chain(gains, itertools.repeat(0.0))
-                    side = alternating.known(a, b, endless, soft=False, floor=side)
+                    side = alternating.largest_known_log_ratio(a, b, endless, soft=False, floor=side)
                 total += side
             best = max(best, total)
     return best
@@ -75,11 +79,12 @@ def test_the_local_stream_is_priced_exactly(
     entries = entries_of(stream)
     if not entries:
         return
-    priced = price(entries, Box.point(*chain), adversary, span=(1, len(stream)))
+    priced = price(entries, BinaryTheta.point(*chain), adversary, span=(1, len(stream)))
     found = attack(*chain, local(stream), informed=adversary == "informed")
     assert found.loss <= priced.epsilon <= found.loss + 1e-8
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     chain=chains.filter(lambda chain: sum(chain) <= 1.0),
@@ -103,14 +108,14 @@ def test_windows_and_the_stream_together_are_priced_exactly(
         last = min(first + length, 6)
         mechanism = both(mechanism, count(6, first - 1, last - 1, scale))
         entries.append(Entry(first, last, 1 / scale, 1 / scale))
-    priced = price(entries, Box.point(*chain), adversary, span=(1, 6))
+    priced = price(entries, BinaryTheta.point(*chain), adversary, span=(1, 6))
     found = attack(*chain, mechanism, informed=adversary == "informed")
     assert found.loss <= priced.epsilon <= found.loss + 1e-8
 
 
 def test_tumbling_windows_cost_once() -> None:
     """Counts over disjoint windows for ever cost what one endless stream of their tilt costs, not a sum."""
-    theta = Box.point(0.0893, 0.1092)
+    theta = BinaryTheta.point(0.0893, 0.1092)
     once = loss(theta, tau0=0.1, tau1=0.1, adversary="prior")
     windows = [Entry(60 * i, 60 * i + 59, 0.1, 0.1) for i in range(50)]
     assert price(windows, theta, "prior").epsilon == pytest.approx(once, abs=1e-9)
@@ -118,7 +123,7 @@ def test_tumbling_windows_cost_once() -> None:
 
 def test_the_tick_is_where_the_loss_is() -> None:
     """The price names the tick; a release in one place makes that the place."""
-    theta = Box.point(0.1, 0.1)
+    theta = BinaryTheta.point(0.1, 0.1)
     stream = Entry(1, 1000, 0.05, 0.05)
     for adversary in ADVERSARIES:
         found = price([stream, Entry(700, 700, 0.5, 0.5)], theta, adversary)
@@ -127,7 +132,7 @@ def test_the_tick_is_where_the_loss_is() -> None:
 
 def test_gaps_let_the_past_fade() -> None:
     """Two identical bursts cost more close together than far apart, and far apart what one costs."""
-    theta = Box.point(0.1, 0.2)
+    theta = BinaryTheta.point(0.1, 0.2)
     for adversary in ADVERSARIES:
         alone = price([Entry(1, 5, 0.7, 0.7)], theta, adversary).epsilon
         close = price([Entry(1, 5, 0.7, 0.7), Entry(7, 11, 0.7, 0.7)], theta, adversary).epsilon
@@ -139,13 +144,14 @@ def test_gaps_let_the_past_fade() -> None:
 @pytest.mark.parametrize(("q", "r"), CHAINS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 def test_a_long_constant_stream_costs_the_closed_form(q: float, r: float, adversary: Adversary) -> None:
-    """A run of many times the reach has the loss of the endless stream, from below."""
-    theta, ticks = Box.point(q, r), 4 * reach(q, r)
+    """A run of many forgetting times has the loss of the endless stream, from below."""
+    theta, ticks = BinaryTheta.point(q, r), 4 * forgetting_time(q, r)
     endless = loss(theta, tau0=0.3, tau1=0.2, adversary=adversary)
     finite = price([Entry(1, ticks, 0.3, 0.2)], theta, adversary).epsilon
     assert endless - 1e-9 <= finite <= endless + 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "r"), CHAINS)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("seed", range(4))
@@ -157,17 +163,20 @@ def test_runs_give_what_ticks_give(q: float, r: float, adversary: Adversary, see
         first = rng.randint(1, 60)
         tilts = rng.choice([0.0, 0.02, 0.3, 2.0]), rng.choice([0.01, 0.1, 1.0])
         entries.append(Entry(first, first + rng.choice([0, 1, 3, 20, 50]), *tilts))
-    priced = price(entries, Box.point(q, r), adversary).epsilon
+    priced = price(entries, BinaryTheta.point(q, r), adversary).epsilon
     walked = by_walking(entries, q, r, adversary)
     assert walked - 1e-12 <= priced <= walked + 3e-9
 
 
-@pytest.mark.parametrize("theta", [Box.point(0.1, 0.2), Box(0.1, 0.2, 0.15, 0.3), Box(0.3, 0.7, 0.4, 0.6)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "theta", [BinaryTheta.point(0.1, 0.2), BinaryTheta(0.1, 0.2, 0.15, 0.3), BinaryTheta(0.3, 0.7, 0.4, 0.6)]
+)
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-def test_adding_gives_what_pricing_anew_gives(theta: Box, adversary: Adversary) -> None:
+def test_adding_gives_what_pricing_anew_gives(theta: BinaryTheta, adversary: Adversary) -> None:
     """One entry at a time, dry run first: the same price as all at once, and a dry run changes nothing."""
     rng = random.Random(3)
-    timeline, entries = Timeline(theta, adversary), []
+    timeline, entries = BinaryTimeline(theta, adversary), []
     assert timeline.price() == Price(0.0, None)
     for _ in range(12):
         first = rng.randint(-200, 400)
@@ -180,13 +189,17 @@ def test_adding_gives_what_pricing_anew_gives(theta: Box, adversary: Adversary) 
         assert dry.epsilon == pytest.approx(price(entries, theta, adversary).epsilon, abs=2e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize(
-    "theta", [Box(0.05, 0.4, 0.1, 0.5), Box(0.3, 0.9, 0.2, 0.9), Box(0.6, 0.95, 0.5, 0.9)]
+    "theta",
+    [BinaryTheta(0.05, 0.4, 0.1, 0.5), BinaryTheta(0.3, 0.9, 0.2, 0.9), BinaryTheta(0.6, 0.95, 0.5, 0.9)],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_no_chain_of_a_box_costs_more_than_the_box(adversary: Adversary, theta: Box, seed: int) -> None:
-    """The price of a box is not below that of any chain on a grid in it, and for the prior adversary equal."""
+def test_no_chain_of_a_box_costs_more_than_the_box(
+    adversary: Adversary, theta: BinaryTheta, seed: int
+) -> None:
+    """The price of Θ is at least that of every chain on a grid in it, and equal to the worst for the prior one."""
     rng = np.random.default_rng(seed)
     entries = [
         Entry(t, t + int(rng.integers(0, 3)), float(rng.uniform(0, 2)), float(rng.uniform(0, 2)))
@@ -194,7 +207,7 @@ def test_no_chain_of_a_box_costs_more_than_the_box(adversary: Adversary, theta: 
     ]
     priced = price(entries, theta, adversary).epsilon
     inside = [
-        price(entries, Box.point(float(q), float(r)), adversary).epsilon
+        price(entries, BinaryTheta.point(float(q), float(r)), adversary).epsilon
         for q in np.linspace(theta.q_low, theta.q_high, 7)
         for r in np.linspace(theta.r_low, theta.r_high, 7)
     ]
@@ -202,6 +215,7 @@ def test_no_chain_of_a_box_costs_more_than_the_box(adversary: Adversary, theta: 
     assert max(inside) >= priced * (0.999999 if adversary == "prior" else 0.8)
 
 
+@pytest.mark.slow
 @given(
     q=st.floats(0.001, 0.6),
     r=st.floats(0.001, 0.6),
@@ -229,15 +243,19 @@ def test_soft_evidence_tells_less_of_a_quicker_chain(
 
 
 def test_known_states_alone_do_not_fall_in_r() -> None:
-    """Why a box takes soft evidence: against known states one side's loss can rise with r (Theorem 6, remark)."""
+    """Why Θ needs soft evidence: against known states one side's loss can rise in r (Theorem 6, remark)."""
     tau = 0.0421
     sides = [
-        alternating.known(0.002, r, itertools.chain([tau], itertools.repeat(0.0)), soft=False, floor=0.0)
+        alternating.largest_known_log_ratio(
+            0.002, r, itertools.chain([tau], itertools.repeat(0.0)), soft=False, floor=0.0
+        )
         for r in (0.8, 0.85)
     ]
     assert sides[1] > sides[0] + 1e-4
     soft = [
-        alternating.known(0.002, r, itertools.chain([tau], itertools.repeat(0.0)), soft=True, floor=0.0)
+        alternating.largest_known_log_ratio(
+            0.002, r, itertools.chain([tau], itertools.repeat(0.0)), soft=True, floor=0.0
+        )
         for r in (0.8, 0.85)
     ]
     assert soft[1] < soft[0]
@@ -245,10 +263,10 @@ def test_known_states_alone_do_not_fall_in_r() -> None:
 
 
 def test_a_rise_anywhere_never_lowers_the_price() -> None:
-    """More tilt never costs less (what adding only looks near the entry relies on)."""
+    """More tilt never costs less: adding an entry searches only the ticks near it."""
     rng = random.Random(11)
     for adversary in ADVERSARIES:
-        timeline = Timeline(Box.point(0.15, 0.4), adversary)
+        timeline = BinaryTimeline(BinaryTheta.point(0.15, 0.4), adversary)
         prices = [0.0]
         for _ in range(30):
             first = rng.randint(0, 100)
@@ -261,25 +279,25 @@ def test_runs_are_sums_of_entries() -> None:
     """At every tick the runs have the exact sum of what covers it, however they were built."""
     rng = random.Random(5)
     pieces = []
-    runs = Runs()
+    runs = TiltRuns()
     for _ in range(40):
         first = rng.randint(-30, 60)
         piece = (first, first + rng.randint(0, 25), rng.randint(0, 9), rng.randint(0, 9))
         pieces.append(piece)
         runs.add(*piece)
-    for built in (runs, Runs(pieces)):
+    for built in (runs, TiltRuns(pieces)):
         assert built.edges == sorted(set(built.edges))
         assert (built.edges[0], built.edges[-1]) == (min(p[0] for p in pieces), max(p[1] for p in pieces) + 1)
         for k, tilts in enumerate(built.tilts):
             for tick in range(built.edges[k], built.edges[k + 1]):
-                covering = [p for p in pieces if p[0] <= tick <= p[1]]
-                assert tilts == (sum(p[2] for p in covering), sum(p[3] for p in covering))
+                runs_touching = [p for p in pieces if p[0] <= tick <= p[1]]
+                assert tilts == (sum(p[2] for p in runs_touching), sum(p[3] for p in runs_touching))
 
 
 @given(st.floats(0.0, 100.0))
 def test_units_round_up(tau: float) -> None:
     """A tilt in units and back is never smaller."""
-    assert tau <= nats(units(tau)) <= tau + 1e-15 * (1 + tau)
+    assert tau <= to_nats(to_units(tau)) <= tau + 1e-15 * (1 + tau)
 
 
 @given(
@@ -288,7 +306,7 @@ def test_units_round_up(tau: float) -> None:
     seed=st.integers(0, 1000),
 )
 def test_largest_in_reach_is_the_largest_in_reach(lengths: list[int], within: int, seed: int) -> None:
-    """The sliding maximum is the maximum over runs with a tick within reach."""
+    """The sliding maximum is the maximum over runs with a tick within the forgetting time."""
     rng = random.Random(seed)
     edges = [0, *itertools.accumulate(lengths)]
     values = [float(rng.randint(0, 5)) for _ in lengths]
@@ -300,7 +318,7 @@ def test_largest_in_reach_is_the_largest_in_reach(lengths: list[int], within: in
         )
         for k in range(len(lengths))
     ]
-    assert _largest_in_reach(edges, within, values) == plain
+    assert sliding_maximum(edges, within, values) == plain
 
 
 @pytest.mark.parametrize(
@@ -309,12 +327,12 @@ def test_largest_in_reach_is_the_largest_in_reach(lengths: list[int], within: in
         (lambda: Entry(5, 4, 0.1, 0.1), r"^last is 4; it must not be before first, 5"),
         (lambda: Entry(1, 2, -0.1, 0.1), r"^tau0 is -0.1"),
         (lambda: Entry(1, 2, 0.1, math.nan), r"^tau1 is nan"),
-        (lambda: price([], Box.point(0.1, 0.1), "someone"), r"^adversary is 'someone'"),
+        (lambda: price([], BinaryTheta.point(0.1, 0.1), "someone"), r"^adversary is 'someone'"),
         (
-            lambda: price([Entry(0, 3, 0.1, 0.1)], Box.point(0.1, 0.1), span=(1, 5)),
+            lambda: price([Entry(0, 3, 0.1, 0.1)], BinaryTheta.point(0.1, 0.1), span=(1, 5)),
             r"ticks 0 to 3; the stream has",
         ),
-        (lambda: price([], Box.point(0.1, 0.1), span=(5, 1)), r"^span is \(5, 1\)"),
+        (lambda: price([], BinaryTheta.point(0.1, 0.1), span=(5, 1)), r"^span is \(5, 1\)"),
     ],
 )
 def test_bad_values_are_named(make, message: str) -> None:
@@ -325,7 +343,7 @@ def test_bad_values_are_named(make, message: str) -> None:
 
 def test_nothing_published_costs_nothing() -> None:
     """No entries, or entries without tilt, are free."""
-    theta = Box.point(0.1, 0.2)
+    theta = BinaryTheta.point(0.1, 0.2)
     assert price([], theta) == Price(0.0, None)
     assert price([], theta, span=(1, 9)).epsilon == 0.0
     assert price([Entry(1, 9, 0.0, 0.0)], theta).epsilon == 0.0

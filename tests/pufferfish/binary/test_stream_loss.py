@@ -1,4 +1,4 @@
-"""Binary chains: the stated figures, both ways, both adversaries, boxes; certified against sixty digits."""
+"""Binary chains: published figures, losses and inverses, both adversaries, several chains; checked to sixty digits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary import alternating
-from hushmq.pufferfish.binary.known_instant import known_in_run, peak
-from hushmq.pufferfish.binary.ratio_orbit import orbit
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise, limits, loss, optimal_noise, side
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.known_instant import known_state_log_ratio, most_informative_instant
+from hushmq.pufferfish.binary.ratio_orbit import orbit_of
+from hushmq.pufferfish.binary.stream_loss import endless_side_log_ratio, largest_tilts, loss, optimal_noise
 
 ADVERSARIES: tuple[Adversary, Adversary] = ("prior", "informed")
 
@@ -73,7 +76,7 @@ def exact_loss(q: float, r: float, tau: tuple[float, float], adversary: Adversar
 def test_prior_losses_are_certified(q: float, r: float, tau0: float, tau1: float) -> None:
     """The prior loss is not below sixty exact digits and above them by rounding only; both signs of q+r−1."""
     exact = exact_loss(q, r, (tau0, tau1), "prior")
-    got = Decimal(loss(Box.point(q, r), tau0=tau0, tau1=tau1, adversary="prior"))
+    got = Decimal(loss(BinaryTheta.point(q, r), tau0=tau0, tau1=tau1, adversary="prior"))
     assert exact <= got <= exact + Decimal("1e-12") * (1 + exact)
 
 
@@ -84,7 +87,7 @@ def test_prior_losses_are_certified(q: float, r: float, tau0: float, tau1: float
 def test_informed_losses_are_certified(q: float, r: float, tau: tuple[float, float]) -> None:
     """The informed loss is not below sixty exact digits over every known instant, and within 1e-9 of them."""
     exact = exact_loss(q, r, tau, "informed")
-    got = Decimal(loss(Box.point(q, r), tau0=tau[0], tau1=tau[1]))
+    got = Decimal(loss(BinaryTheta.point(q, r), tau0=tau[0], tau1=tau[1]))
     assert exact <= got <= exact + Decimal("1e-9")
 
 
@@ -93,16 +96,16 @@ def test_informed_losses_are_certified(q: float, r: float, tau: tuple[float, flo
 def test_known_instants_in_a_run_rise_and_fall_once(q: float, r: float, tau: float) -> None:
     """Lemma 4: V has one peak for one state, none but its ends for the other, and the peak is found."""
     assume(q + r < 0.98)
-    tilted, base = orbit(q, r, tau), orbit(q, r, 0.0)
-    distance, state = peak(tilted, base)
+    tilted, base = orbit_of(q, r, tau), orbit_of(q, r, 0.0)
+    distance, state = most_informative_instant(tilted, base)
     ahead = max(2 * distance, 60)
-    told = [known_in_run(tilted, base, away, state) for away in range(1, ahead)]
-    other = [known_in_run(tilted, base, away, 1 - state) for away in range(1, ahead)]
+    told = [known_state_log_ratio(tilted, base, away, state) for away in range(1, ahead)]
+    other = [known_state_log_ratio(tilted, base, away, 1 - state) for away in range(1, ahead)]
     assert max(told) <= told[distance - 1] + 1e-14
-    rounding = 1e-13 * (1 + abs(math.log(tilted.limit)))
+    rounding = 1e-13 * (1 + abs(math.log(tilted.fixed_point)))
     assert all(b >= a - rounding for a, b in itertools.pairwise(told[:distance]))
     assert all(b <= a + rounding for a, b in itertools.pairwise(told[distance - 1 :]))
-    assert max(other) <= math.log(tilted.limit) + rounding
+    assert max(other) <= math.log(tilted.fixed_point) + rounding
 
 
 @settings(max_examples=60, deadline=None)
@@ -112,8 +115,14 @@ def test_one_side_falls_in_q_and_in_r(q: float, r: float, tau: float, share: flo
     wider = q + share * (1.0 - q - r)
     assume(q + r < 0.98 and wider > q)
     for adversary, soft in (("prior", False), ("informed", False), ("informed", True)):
-        assert side(wider, r, tau, adversary, soft=soft) <= side(q, r, tau, adversary, soft=soft) + 1e-9
-        assert side(r, wider, tau, adversary, soft=soft) <= side(r, q, tau, adversary, soft=soft) + 1e-9
+        assert (
+            endless_side_log_ratio(wider, r, tau, adversary, soft=soft)
+            <= endless_side_log_ratio(q, r, tau, adversary, soft=soft) + 1e-9
+        )
+        assert (
+            endless_side_log_ratio(r, wider, tau, adversary, soft=soft)
+            <= endless_side_log_ratio(r, q, tau, adversary, soft=soft) + 1e-9
+        )
 
 
 @settings(max_examples=30, deadline=None)
@@ -128,8 +137,10 @@ def test_one_side_rises_in_q_and_in_r_beyond_one(
 
         def one_side(q: float, r: float, soft: bool = soft) -> float:
             if not soft:
-                return math.log(alternating.limit(q, r, tau0, tau1))
-            return alternating.known(q, r, alternating.turns(tau0, tau1), soft=True, floor=0.0)
+                return math.log(alternating.endless_ratio(q, r, tau0, tau1))
+            return alternating.largest_known_log_ratio(
+                q, r, alternating.endless_gains(tau0, tau1), soft=True, floor=0.0
+            )
 
         assert one_side(wider, r) >= one_side(q, r) - 1e-9
         assert one_side(r, wider) >= one_side(r, q) - 1e-9
@@ -140,7 +151,7 @@ def test_one_side_rises_in_q_and_in_r_beyond_one(
 def test_prior_closed_form_is_the_limit_of_the_recursion(q: float, r: float, tau: float) -> None:
     """The closed form agrees with the recursion to 1e-9 and is not below it."""
     true = max(recursion(q, r, tau), recursion(r, q, tau))
-    got = loss(Box.point(q, r), tau0=tau, tau1=tau, adversary="prior")
+    got = loss(BinaryTheta.point(q, r), tau0=tau, tau1=tau, adversary="prior")
     assert true <= got <= true + 1e-9
 
 
@@ -152,7 +163,7 @@ def test_what_noise_for_the_prior_adversary_is_worth(
     q: float, r: float, epsilon: float, informed: float
 ) -> None:
     """CGSSY's optimal noise keeps ε against the prior adversary and not against the informed one."""
-    theta = Box.point(q, r)
+    theta = BinaryTheta.point(q, r)
     noise = optimal_noise(theta, epsilon, "prior")
     assert loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary="prior") == pytest.approx(
         epsilon, abs=1e-9
@@ -162,7 +173,7 @@ def test_what_noise_for_the_prior_adversary_is_worth(
 
 def test_the_stated_noise() -> None:
     """q=.0893, r=.1092, ε=1: (.4834, .4593) against the prior adversary, (.4818, .4612) against the informed."""
-    theta = Box.point(0.0893, 0.1092)
+    theta = BinaryTheta.point(0.0893, 0.1092)
     prior, informed = optimal_noise(theta, 1.0, "prior"), optimal_noise(theta, 1.0)
     assert (prior.rho0, prior.rho1) == pytest.approx((0.4834, 0.4593), abs=5e-5)
     assert (informed.rho0, informed.rho1) == pytest.approx((0.4818, 0.4612), abs=5e-5)
@@ -172,17 +183,19 @@ def test_the_stated_noise() -> None:
 @pytest.mark.parametrize(
     "theta",
     [
-        Box.point(0.0893, 0.1092),
-        Box.point(0.003, 0.001),
-        Box.point(0.9, 0.7),
-        Box(0.1, 0.3, 0.2, 0.25),
-        Box(0.3, 0.7, 0.4, 0.6),
+        BinaryTheta.point(0.0893, 0.1092),
+        BinaryTheta.point(0.003, 0.001),
+        BinaryTheta.point(0.9, 0.7),
+        BinaryTheta(0.1, 0.3, 0.2, 0.25),
+        BinaryTheta(0.3, 0.7, 0.4, 0.6),
     ],
 )
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
-def test_limits_keep_epsilon_and_are_the_largest(adversary: Adversary, theta: Box, epsilon: float) -> None:
-    """At the limits the loss is ε at most; with a tilt 0.01% larger in both it is above ε."""
-    tau0, tau1 = limits(theta, epsilon, adversary)
+def test_limits_keep_epsilon_and_are_the_largest(
+    adversary: Adversary, theta: BinaryTheta, epsilon: float
+) -> None:
+    """At the largest tilts the loss is at most ε; with both tilts 0.01% larger it is above ε."""
+    tau0, tau1 = largest_tilts(theta, epsilon, adversary)
     assert epsilon - 1e-9 <= loss(theta, tau0=tau0, tau1=tau1, adversary=adversary) <= epsilon
     assert loss(theta, tau0=tau0 * 1.0001, tau1=tau1 * 1.0001, adversary=adversary) > epsilon
 
@@ -192,10 +205,14 @@ def test_limits_keep_epsilon_and_are_the_largest(adversary: Adversary, theta: Bo
 def test_the_exact_inverse(q: float, r: float, epsilon: float) -> None:
     """Theorem 3: M from ε and ε from M are inverse to each other to 1e-9, for each direction alone."""
     assume(q + r < 0.999)
-    tau0, tau1 = limits(Box.point(q, r), epsilon, "prior")
+    tau0, tau1 = largest_tilts(BinaryTheta.point(q, r), epsilon, "prior")
     assert recursion(q, r, tau0, 300) <= epsilon
-    assert loss(Box.point(q, r), tau0=tau0, tau1=0.0, adversary="prior") == pytest.approx(epsilon, abs=1e-9)
-    assert loss(Box.point(q, r), tau0=0.0, tau1=tau1, adversary="prior") == pytest.approx(epsilon, abs=1e-9)
+    assert loss(BinaryTheta.point(q, r), tau0=tau0, tau1=0.0, adversary="prior") == pytest.approx(
+        epsilon, abs=1e-9
+    )
+    assert loss(BinaryTheta.point(q, r), tau0=0.0, tau1=tau1, adversary="prior") == pytest.approx(
+        epsilon, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
@@ -205,7 +222,7 @@ def test_no_noise_on_a_grid_is_better(
     adversary: Adversary, q: float, r: float, weights: tuple[float, float] | None
 ) -> None:
     """Among noises with ρ ≤ 1/2 (or that of the crossing) within ε none has a smaller weighted error."""
-    theta, epsilon = Box.point(q, r), 1.5
+    theta, epsilon = BinaryTheta.point(q, r), 1.5
     best = optimal_noise(theta, epsilon, adversary, weights)
     w0, w1 = weights or (1.0, 1.0)
     error = w0 * best.rho0 + w1 * best.rho1
@@ -214,27 +231,27 @@ def test_no_noise_on_a_grid_is_better(
         return  # there the pair of limits, not the noise, is chosen
     for i, j in itertools.product(range(1, 50), repeat=2):
         rho0, rho1 = i / 100, j / 100
-        noise = Noise(rho0, rho1)
+        noise = BinaryNoise(rho0, rho1)
         if w0 * rho0 + w1 * rho1 < error * 0.999:
             assert loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=adversary) > epsilon
 
 
 def test_a_box_is_priced_by_its_corner_and_by_both_across_one() -> None:
-    """The prior adversary against a box: the corner (q−, r−), (q+, r+), or the worse of the two."""
+    """The prior adversary against Θ: the corner (q−, r−), (q+, r+), or the worse of the two."""
     for theta, corners in (
-        (Box(0.1, 0.3, 0.2, 0.25), [(0.1, 0.2)]),
-        (Box(0.7, 0.9, 0.6, 0.7), [(0.9, 0.7)]),
-        (Box(0.3, 0.9, 0.4, 0.7), [(0.3, 0.4), (0.9, 0.7)]),
+        (BinaryTheta(0.1, 0.3, 0.2, 0.25), [(0.1, 0.2)]),
+        (BinaryTheta(0.7, 0.9, 0.6, 0.7), [(0.9, 0.7)]),
+        (BinaryTheta(0.3, 0.9, 0.4, 0.7), [(0.3, 0.4), (0.9, 0.7)]),
     ):
-        assert theta.worst() == corners
-        expected = max(loss(Box.point(*c), tau0=0.4, tau1=0.2, adversary="prior") for c in corners)
+        assert theta.worst_corners() == corners
+        expected = max(loss(BinaryTheta.point(*c), tau0=0.4, tau1=0.2, adversary="prior") for c in corners)
         assert loss(theta, tau0=0.4, tau1=0.2, adversary="prior") == expected
 
 
 def test_soft_evidence_costs_little() -> None:
-    """A box as small as a point needs 0.02% less tilt at ε=1 on the sleeper's chain; never more tilt."""
-    point, box = Box.point(0.0893, 0.1092), Box(0.0893, 0.09, 0.1092, 0.11)
-    for one, other in zip(limits(point, 1.0), limits(box, 1.0), strict=True):
+    """A very small Θ of several chains allows 0.02% less tilt at ε=1 on the sleeper's chain than one chain."""
+    point, box = BinaryTheta.point(0.0893, 0.1092), BinaryTheta(0.0893, 0.09, 0.1092, 0.11)
+    for one, other in zip(largest_tilts(point, 1.0), largest_tilts(box, 1.0), strict=True):
         assert 0.999 * one < other < one
 
 
@@ -243,7 +260,7 @@ def test_extreme_tilts(tau: float) -> None:
     """No tilt costs nothing; huge tilts overflow nowhere and cost at least themselves."""
     for q, r in ((0.1, 0.2), (1e-9, 1e-6), (0.5, 0.5), (0.9, 0.8)):
         for adversary in ADVERSARIES:
-            got = loss(Box.point(q, r), tau0=tau, tau1=tau / 2, adversary=adversary)
+            got = loss(BinaryTheta.point(q, r), tau0=tau, tau1=tau / 2, adversary=adversary)
             assert tau <= got < math.inf
             assert (got == 0.0) == (tau == 0.0)
 
@@ -251,19 +268,19 @@ def test_extreme_tilts(tau: float) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Box(0.0, 0.1, 0.1, 0.2), r"^Θ: q is \[0.0, 0.1\]"),
-        (lambda: Box(0.2, 0.1, 0.1, 0.2), r"^Θ: q is"),
-        (lambda: Box(0.1, 0.2, 0.1, 1.0), r"^Θ: r is"),
-        (lambda: Box.point(math.nan, 0.1), r"^Θ: q is"),
-        (lambda: Box.point(0.1, 0.1).intersect(Box.point(0.2, 0.1)), r"no chain in common"),
-        (lambda: Noise(0.0, 0.1), r"^rho0 is 0.0"),
-        (lambda: Noise(0.1, math.nan), r"^rho1 is nan"),
-        (lambda: Noise(0.5, 0.5), r"^rho0 \+ rho1 is 1.0"),
-        (lambda: loss(Box.point(0.1, 0.1), tau0=-1.0, tau1=0.0), r"^tau0 is -1.0"),
-        (lambda: loss(Box.point(0.1, 0.1), tau0=0.0, tau1=math.inf), r"^tau1 is inf"),
-        (lambda: limits(Box.point(0.1, 0.1), 0.0), r"^epsilon is 0.0"),
-        (lambda: limits(Box.point(0.1, 0.1), 1.0, "nobody"), r"^adversary is 'nobody'"),
-        (lambda: optimal_noise(Box.point(0.1, 0.1), 1.0, weights=(0.0, 0.0)), r"^weights are"),
+        (lambda: BinaryTheta(0.0, 0.1, 0.1, 0.2), r"^Θ: q is \[0.0, 0.1\]"),
+        (lambda: BinaryTheta(0.2, 0.1, 0.1, 0.2), r"^Θ: q is"),
+        (lambda: BinaryTheta(0.1, 0.2, 0.1, 1.0), r"^Θ: r is"),
+        (lambda: BinaryTheta.point(math.nan, 0.1), r"^Θ: q is"),
+        (lambda: BinaryTheta.point(0.1, 0.1).intersect(BinaryTheta.point(0.2, 0.1)), r"no chain in common"),
+        (lambda: BinaryNoise(0.0, 0.1), r"^rho0 is 0.0"),
+        (lambda: BinaryNoise(0.1, math.nan), r"^rho1 is nan"),
+        (lambda: BinaryNoise(0.5, 0.5), r"^rho0 \+ rho1 is 1.0"),
+        (lambda: loss(BinaryTheta.point(0.1, 0.1), tau0=-1.0, tau1=0.0), r"^tau0 is -1.0"),
+        (lambda: loss(BinaryTheta.point(0.1, 0.1), tau0=0.0, tau1=math.inf), r"^tau1 is inf"),
+        (lambda: largest_tilts(BinaryTheta.point(0.1, 0.1), 0.0), r"^epsilon is 0.0"),
+        (lambda: largest_tilts(BinaryTheta.point(0.1, 0.1), 1.0, "nobody"), r"^adversary is 'nobody'"),
+        (lambda: optimal_noise(BinaryTheta.point(0.1, 0.1), 1.0, weights=(0.0, 0.0)), r"^weights are"),
     ],
 )
 def test_bad_values_are_named(make, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Timelines of interval classes: never below the worst mechanism on any chain of the class; binary ones exact."""
+"""Timelines of a categorical Θ: never below the worst mechanism on any of its chains; exact for two states."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushmq.pufferfish.binary.binary_timeline import Entry, Timeline
-from hushmq.pufferfish.binary.stream_loss import Box
-from hushmq.pufferfish.categorical.categorical_timeline import IntervalTimeline
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
 from hushmq.pufferfish.categorical.contraction import certified_loss, largest_tilt
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 from hushmq.pufferfish.quilt.markov_chain import Chain
+from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.categorical.test_contraction import binary_class
 from tests.pufferfish.categorical.test_transition_intervals import THREE, around, member
 from tests.pufferfish.oracles_categorical import worst_mechanism
@@ -35,63 +37,66 @@ def both(entries: list[Entry]) -> list[Entry]:
 @pytest.mark.parametrize(("q", "r"), [(0.2, 0.3), (0.05, 0.4), (0.0893, 0.1092)])
 def test_binary_timelines_are_exact(q: float, r: float, entries: list[Entry]) -> None:
     """For two states the price is the exact one, within a thousandth, windows, overlaps and gaps included."""
-    truth = Timeline(Box.point(q, r), "prior", both(entries)).price().epsilon
-    found = IntervalTimeline(binary_class(q, r), entries).price().epsilon
+    truth = BinaryTimeline(BinaryTheta.point(q, r), "prior", both(entries)).price().epsilon
+    found = CategoricalTimeline(binary_class(q, r), entries).price().epsilon
     assert truth * (1 - 1e-9) <= found <= truth * 1.001
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10**6))
 def test_no_mechanism_beats_the_price(seed: int) -> None:
-    """Windows, overlaps and gaps on a short stream: the worst of all mechanisms on a chain of the class loses less."""
+    """Windows, overlaps and gaps on a short stream: the worst of all mechanisms on a chain of Θ has a smaller loss."""
     rng = np.random.default_rng(seed)
     P = 0.4 * np.eye(3) + 0.6 * rng.dirichlet(np.ones(3), size=3)
     intervals = around(P, 0.03, rng)
     taus = rng.choice([0.0, 0.3, 1.0], size=4)
     entries = [Entry(t, t, tau, tau) for t, tau in enumerate(taus) if tau]
-    found = IntervalTimeline(Class.of(intervals), entries).price().epsilon
+    found = CategoricalTimeline(CategoricalTheta.of(intervals), entries).price().epsilon
     chain = Chain(member(intervals, rng))
     assert max(worst_mechanism(chain, list(taus), i) for i in range(4)) <= found + 1e-7
 
 
 def test_an_endless_stream_costs_its_certificate() -> None:
     """A constant tilt for a long time is priced at what the certificate claims, not more."""
-    theta = Class.of(Intervals.point(THREE))
+    theta = CategoricalTheta.of(TransitionIntervals.point(THREE))
     certificate = largest_tilt(theta, 1.0)
-    price = IntervalTimeline(theta, [Entry(0, 10**6, certificate.tau, certificate.tau)]).price()
+    price = CategoricalTimeline(theta, [Entry(0, 10**6, certificate.tau, certificate.tau)]).price()
     assert price.epsilon == pytest.approx(certified_loss(theta, certificate), rel=1e-6)
     assert price.epsilon <= 1.0
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 8.0, 12.0])
 def test_a_large_loss_has_a_price_however_long_the_stream(epsilon: float) -> None:
-    """Also where R is above 1 a long stretch settles: its price is finite and within what the certificate claims."""
-    theta = Class.of(Intervals.point(THREE))
+    """For R above 1 a long run converges too: its price is finite and at most that of the certificate."""
+    theta = CategoricalTheta.of(TransitionIntervals.point(THREE))
     tau = largest_tilt(theta, epsilon).tau * (1 - 1e-4)
-    price = IntervalTimeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
+    price = CategoricalTimeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
     assert 0.95 * epsilon < price <= epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 12.0])
 def test_whatever_certifies_a_tilt_prices_it(epsilon: float) -> None:
-    """Classes that need other looks ahead than most: a long stretch settles where the certificate says."""
+    """Θ that needs unusual step lengths: a long run converges to the certified bound."""
     rng = np.random.default_rng(5)
     certified = 0
     while certified < 8:
         k = int(rng.integers(3, 6))
         P = rng.dirichlet(np.ones(k), k) * rng.uniform(0.05, 1)
         P += np.diag(1 - P.sum(axis=1))
-        theta = Class.of(around(P, rng.choice([0.0, 0.03]), rng))
+        theta = CategoricalTheta.of(around(P, rng.choice([0.0, 0.03]), rng))
         try:
             certificate = largest_tilt(theta, epsilon)
         except ValueError:
             continue
         certified += 1
         tau = certificate.tau * (1 - 1e-6)
-        price = IntervalTimeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
+        price = CategoricalTimeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
         assert 0.9 * epsilon < price <= epsilon
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     st.lists(
@@ -100,21 +105,23 @@ def test_whatever_certifies_a_tilt_prices_it(epsilon: float) -> None:
 )
 def test_adding_one_by_one_is_pricing_all_at_once(spans: list[tuple[int, int, float]]) -> None:
     """What is remembered of a history gives the price that starting anew gives, and asking changes nothing."""
-    theta = Class.of(Intervals.point(THREE))
+    theta = CategoricalTheta.of(TransitionIntervals.point(THREE))
     entries = [Entry(first, first + more, tau, tau) for first, more, tau in spans]
-    timeline = IntervalTimeline(theta)
+    timeline = CategoricalTimeline(theta)
     for number, entry in enumerate(entries):
         before = timeline.price()
         with_it = timeline.price_with(entry)
         assert timeline.price() == before
         timeline.add(entry)
-        assert timeline.price() == with_it == IntervalTimeline(theta, entries[: number + 1]).price()
+        assert timeline.price() == with_it == CategoricalTimeline(theta, entries[: number + 1]).price()
 
 
 def test_a_class_that_never_forgets_has_no_price() -> None:
     """A long stream under a Θ that proves nothing costs everything: no budget allows it."""
-    frozen = Intervals(
+    frozen = TransitionIntervals(
         tuple(tuple(0.9 * (x == u) for u in range(3)) for x in range(3)),
         tuple(tuple(1.0 if x == u else 0.1 for u in range(3)) for x in range(3)),
     )
-    assert IntervalTimeline(Class.of(frozen), [Entry(0, 10**6, 0.1, 0.1)]).price().epsilon == float("inf")
+    assert CategoricalTimeline(
+        CategoricalTheta.of(frozen), [Entry(0, 10**6, 0.1, 0.1)]
+    ).price().epsilon == float("inf")

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals, Rows
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.transition_intervals import Rows, TransitionIntervals
 from hushmq.pufferfish.quilt.markov_chain import Chain
 
 THREE = [[0.9, 0.04, 0.06], [0.05, 0.9, 0.05], [0.02, 0.08, 0.9]]
@@ -17,14 +18,14 @@ def rows(matrix: np.ndarray) -> Rows:
     return tuple(tuple(row) for row in matrix.tolist())
 
 
-def around(P: np.ndarray, width: float, rng: np.random.Generator) -> Intervals:
-    """A class with this chain in it, not in the middle."""
+def around(P: np.ndarray, width: float, rng: np.random.Generator) -> TransitionIntervals:
+    """Intervals that contain this chain, not in their middle."""
     below, above = width * rng.random(P.shape), width * rng.random(P.shape)
-    return Intervals(rows(np.maximum(P - below, 0)), rows(np.minimum(P + above, 1)))
+    return TransitionIntervals(rows(np.maximum(P - below, 0)), rows(np.minimum(P + above, 1)))
 
 
-def member(intervals: Intervals, rng: np.random.Generator) -> np.ndarray:
-    """Some chain of the class: from the lower bounds, the rest is given away in random order."""
+def member(intervals: TransitionIntervals, rng: np.random.Generator) -> np.ndarray:
+    """A chain within the intervals: the lower bounds, with the remaining mass distributed in random order."""
     low, high = np.array(intervals.low), np.array(intervals.high)
     P = low.copy()
     for x in range(len(P)):
@@ -36,7 +37,7 @@ def member(intervals: Intervals, rng: np.random.Generator) -> np.ndarray:
     return P
 
 
-def random_class(seed: int) -> tuple[Intervals, np.random.Generator]:
+def random_class(seed: int) -> tuple[TransitionIntervals, np.random.Generator]:
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 6))
     stay = rng.choice([0.0, 0.5, 0.95])
@@ -44,7 +45,7 @@ def random_class(seed: int) -> tuple[Intervals, np.random.Generator]:
     return around(P, 10 ** rng.uniform(-4, -1), rng), rng
 
 
-def holds(intervals: Intervals, P: np.ndarray) -> bool:
+def holds(intervals: TransitionIntervals, P: np.ndarray) -> bool:
     return bool(
         np.all(np.array(intervals.low) <= P + 1e-14) and np.all(np.array(intervals.high) + 1e-14 >= P)
     )
@@ -66,13 +67,13 @@ def holds(intervals: Intervals, P: np.ndarray) -> bool:
 def test_what_is_no_class_is_refused(low: list[list[float]], high: list[list[float]], message: str) -> None:
     """The message names the row or the entry."""
     with pytest.raises(ValueError, match=message):
-        Intervals(tuple(map(tuple, low)), tuple(map(tuple, high)))
+        TransitionIntervals(tuple(map(tuple, low)), tuple(map(tuple, high)))
 
 
 @settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 9))
 def test_powers_laws_and_reversals_hold_for_every_member(seed: int, hops: int) -> None:
-    """P^h, the stationary law and the time reversal of any chain of the class lie within what is derived."""
+    """P^h, the stationary law and the time reversal of every chain lie within the derived bounds."""
     intervals, rng = random_class(seed)
     P = member(intervals, rng)
     assert holds(intervals.tightened(), P)
@@ -89,7 +90,7 @@ def test_powers_laws_and_reversals_hold_for_every_member(seed: int, hops: int) -
 
 def test_one_chain_has_one_power_law_and_reversal() -> None:
     """Nothing is given away where nothing is unknown."""
-    chain, one = Chain(THREE), Intervals.point(THREE)
+    chain, one = Chain(THREE), TransitionIntervals.point(THREE)
     for derived, truth in (
         (one.power(7), np.linalg.matrix_power(chain.transition, 7)),
         (one.reversal(), chain.reversal().transition),
@@ -104,21 +105,21 @@ def test_one_chain_has_one_power_law_and_reversal() -> None:
 def test_classes_intersect_join_and_contain() -> None:
     """Hull and intersection are what they say, both ways of time; what has nothing in common says so."""
     P = np.array(THREE)
-    small = Class.of(Intervals(rows(P - 0.01), rows(P + 0.01)))
-    wide = Class.of(Intervals(rows(P - 0.02), rows(P + 0.02)))
+    small = CategoricalTheta.of(TransitionIntervals(rows(P - 0.01), rows(P + 0.01)))
+    wide = CategoricalTheta.of(TransitionIntervals(rows(P - 0.02), rows(P + 0.02)))
     assert wide.contains(small)
     assert not small.contains(wide)
     assert small.hull(wide) == wide
     assert small.intersect(wide) == small
     with pytest.raises(ValueError, match="entry 0, 0"):
-        small.forward.intersect(Intervals.point([[0.5, 0.25, 0.25]] * 3))
+        small.forward.intersect(TransitionIntervals.point([[0.5, 0.25, 0.25]] * 3))
     with pytest.raises(ValueError, match="nothing in common"):
-        small.forward.intersect(Intervals.point([[0.5, 0.5]] * 2))
+        small.forward.intersect(TransitionIntervals.point([[0.5, 0.5]] * 2))
 
 
 def test_what_is_known_of_the_reversal_narrows_the_class() -> None:
     """`backward` is what forward implies and what is given, together."""
-    forward = Intervals(rows(np.array(THREE) - 0.01), rows(np.array(THREE) + 0.01))
-    known = Intervals.point(Chain(THREE).reversal().transition.tolist())
-    assert Class.of(forward).contains(Class.of(forward, known))
-    assert Class.of(forward, known).backward == known
+    forward = TransitionIntervals(rows(np.array(THREE) - 0.01), rows(np.array(THREE) + 0.01))
+    known = TransitionIntervals.point(Chain(THREE).reversal().transition.tolist())
+    assert CategoricalTheta.of(forward).contains(CategoricalTheta.of(forward, known))
+    assert CategoricalTheta.of(forward, known).backward == known

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
-from hushmq.pufferfish.inference.clopper_pearson import highest, lowest
+from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound, upper_confidence_bound
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from hushmq.pufferfish.inference.clopper_pearson import highest, lowest
 @pytest.mark.parametrize("error", [0.05, 1e-3, 1e-9])
 def test_they_are_quantiles_of_the_beta_distribution(events: int, draws: int, error: float) -> None:
     """Both bounds as SciPy has them, to 1e-5 of the standard error, and on the cautious side."""
-    low, high = lowest(events, draws, error), highest(events, draws, error)
+    low, high = lower_confidence_bound(events, draws, error), upper_confidence_bound(events, draws, error)
     exact_low = beta.ppf(error, events, draws - events + 1) if events else 0.0
     exact_high = beta.isf(error, events + 1, draws - events) if events < draws else 1.0
     spread = 1e-5 * max(1 / draws, math.sqrt(events * (draws - events)) / draws**1.5)
@@ -31,8 +31,8 @@ def test_they_are_quantiles_of_the_beta_distribution(events: int, draws: int, er
 def test_they_are_wrong_as_rarely_as_stated(draws: int, p: float, error: float) -> None:
     """Summed over all counts, each bound excludes the truth with probability at most `error`."""
     chances = [(k, float(binom.pmf(k, draws, p))) for k in range(draws + 1)]
-    assert sum(chance for k, chance in chances if lowest(k, draws, error) > p) <= error
-    assert sum(chance for k, chance in chances if highest(k, draws, error) < p) <= error
+    assert sum(chance for k, chance in chances if lower_confidence_bound(k, draws, error) > p) <= error
+    assert sum(chance for k, chance in chances if upper_confidence_bound(k, draws, error) < p) <= error
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ def test_they_are_wrong_as_rarely_as_stated(draws: int, p: float, error: float) 
 )
 def test_bad_values_are_refused(events: int, draws: int, error: float) -> None:
     """Counts that cannot be, and errors that are none."""
-    for bound in (lowest, highest):
+    for bound in (lower_confidence_bound, upper_confidence_bound):
         with pytest.raises(ValueError, match=r"^(-?\d+ events of|error is)"):
             bound(events, draws, error)

@@ -1,4 +1,4 @@
-"""Weights are the best of their kind, and are off by no more than they say."""
+"""The weights minimise the bound, and their bias is at most the stated one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushmq.pufferfish.inference.minimax_weights import Weights, least_error
+from hushmq.pufferfish.inference.minimax_weights import Weights, minimax_weights
 
 PARTS = st.lists(
     st.tuples(st.integers(1, 10_000), st.floats(-14, 5).map(lambda power: 10**power)), min_size=1, max_size=5
@@ -24,7 +24,7 @@ def bound(each: np.ndarray, wanted: np.ndarray, variances: np.ndarray) -> float:
 
 def found(parts: list[tuple[int, float]]) -> tuple[Weights, np.ndarray, np.ndarray]:
     ticks, variances = zip(*parts, strict=True)
-    return least_error(ticks, variances), np.array(ticks) / sum(ticks), np.array(variances)
+    return minimax_weights(ticks, variances), np.array(ticks) / sum(ticks), np.array(variances)
 
 
 @given(PARTS)
@@ -54,23 +54,23 @@ def test_no_other_weights_have_a_smaller_bound(parts: list[tuple[int, float]], s
 
 
 def test_what_is_known_alike_keeps_its_weight() -> None:
-    """One part, or parts that each add the same to the error, are weighed as wanted, without bias."""
-    assert least_error([7], [0.3]) == Weights((1.0,), 0.0)
-    weights = least_error([10, 30], [0.3, 0.1])
+    """One part, or parts that contribute equally to the error, keep their weights, without bias."""
+    assert minimax_weights([7], [0.3]) == Weights((1.0,), 0.0)
+    weights = minimax_weights([10, 30], [0.3, 0.1])
     assert weights.each == pytest.approx((0.25, 0.75))
     assert weights.bias == pytest.approx(0.0, abs=1e-12)
 
 
 def test_few_ticks_behind_strong_noise_lose_their_weight() -> None:
     """50 of 7,200 ticks that would double the error are all but left out, at a bias of as much as they are."""
-    weights = least_error([7150, 50], [0.0006, 30.0])
+    weights = minimax_weights([7150, 50], [0.0006, 30.0])
     assert weights.each[1] < 0.05 * 50 / 7200
     assert 0.95 * 50 / 7200 < weights.bias < 50 / 7200
 
 
 def test_half_of_all_ticks_keep_theirs() -> None:
     """What makes up half of the whole is nearly in full weight, however much better the other half is known."""
-    weights = least_error([3600, 3600], [0.0013, 0.03])
+    weights = minimax_weights([3600, 3600], [0.0013, 0.03])
     assert 0.48 < weights.each[1] < 0.5
 
 
@@ -79,11 +79,11 @@ def test_half_of_all_ticks_keep_theirs() -> None:
     [
         ([], [], "every part needs one"),
         ([1, 2], [0.1], "2 parts with 1 variances"),
-        ([1, 0], [0.1, 0.1], "above 0"),
-        ([1, 2], [0.1, 0.0], "above 0"),
+        ([1, 0], [0.1, 0.1], "must be positive"),
+        ([1, 2], [0.1, 0.0], "must be positive"),
     ],
 )
 def test_what_is_refused(wanted: list[float], variances: list[float], says: str) -> None:
     """Parts without ticks, or without a variance, are refused."""
     with pytest.raises(ValueError, match=says):
-        least_error(wanted, variances)
+        minimax_weights(wanted, variances)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from hushmq.pufferfish.binary.stream_loss import Noise
-from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber, shares, threshold
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber, threshold, word_counts
 from tests.pufferfish.sampling import far, plausible
 
 WORDS = 2**64
@@ -65,7 +65,7 @@ def emissions(draw: st.DrawFn) -> list[list[float]]:
 def test_the_realised_tilt_of_categories_is_at_most_the_stated(emission: list[list[float]]) -> None:
     """For every matrix: each realised row sums to 2^64, no ratio is above the stated one, no share is far off."""
     assume(emission[0] != pytest.approx(emission[1], abs=1e-12))
-    found = shares(emission)
+    found = word_counts(emission)
     assert all(sum(row) == WORDS and min(row) > 0 for row in found)
     assert tilt(fractions(found)) <= tilt(fractions(emission))
     for stated, realised in zip(emission, found, strict=True):
@@ -79,7 +79,7 @@ def test_an_emission_next_to_equality_keeps_its_tilt() -> None:
         response(3, 0.3333333333333335),
         [[0.5, 0.5], [1 - 1e-40, 1e-40]],
     ):
-        assert 1 < tilt(fractions(shares(emission))) <= tilt(fractions(emission))
+        assert 1 < tilt(fractions(word_counts(emission))) <= tilt(fractions(emission))
 
 
 @pytest.mark.parametrize(("state", "rho"), [(0, 0.3), (1, 0.05)])
@@ -87,7 +87,7 @@ def test_bits_flip_as_often_as_stated(state: int, rho: float) -> None:
     """The true ρ passes; one off by twice the sampling error is rejected by the same check, either way."""
 
     def passes(drawn: float) -> bool:
-        noise = Noise(drawn, 0.2) if state == 0 else Noise(0.2, drawn)
+        noise = BinaryNoise(drawn, 0.2) if state == 0 else BinaryNoise(0.2, drawn)
         flips = sum(z != state for z in Perturber(noise).perturb(bytes([state]) * DRAWS))
         return plausible(flips, DRAWS, rho)
 
@@ -115,7 +115,7 @@ def test_categories_come_as_often_as_stated(state: int) -> None:
 def test_each_state_of_a_batch_gets_noise_of_its_own_row() -> None:
     """In a mixed batch every state keeps its place, and outputs may outnumber states."""
     rare = 2**-60
-    bits = Perturber(Noise(rare, rare))
+    bits = Perturber(BinaryNoise(rare, rare))
     assert bits.perturb([0, 1, 1, 0]) == bytes([0, 1, 1, 0])
     wide = CategoryPerturber([[1.0, rare, rare], [rare, rare, 1.0]])
     assert wide.perturb([0, 1, 1, 0]) == bytes([0, 2, 2, 0])
@@ -125,7 +125,9 @@ def test_each_state_of_a_batch_gets_noise_of_its_own_row() -> None:
 def test_there_is_no_seed() -> None:
     """Two perturbations of the same states differ."""
     states = bytes(300)
-    assert Perturber(Noise(0.4, 0.4)).perturb(states) != Perturber(Noise(0.4, 0.4)).perturb(states)
+    assert Perturber(BinaryNoise(0.4, 0.4)).perturb(states) != Perturber(BinaryNoise(0.4, 0.4)).perturb(
+        states
+    )
     assert CategoryPerturber(THREE).perturb(states) != CategoryPerturber(THREE).perturb(states)
 
 
@@ -139,8 +141,8 @@ def test_there_is_no_seed() -> None:
         ([[0.5, 0.5], [1.0, 0.0]], r"^emission row 1 is \[1.0, 0.0\]"),
         ([[0.5, 0.5], [float("nan"), 0.5]], r"^emission row 1 is \[nan, 0.5\]"),
         ([[0.5, 0.6], [0.5, 0.5]], r"^emission row 0 sums to 1.1"),
-        ([[0.5, 0.5], [0.5, 0.5]], r"^emission: its rows are alike"),
-        ([[0.1, 0.2, 0.7], [0.1, 0.2, 0.7]], r"^emission: its rows are alike"),
+        ([[0.5, 0.5], [0.5, 0.5]], r"^emission: its rows are equal"),
+        ([[0.1, 0.2, 0.7], [0.1, 0.2, 0.7]], r"^emission: its rows are equal"),
     ],
 )
 def test_bad_emissions_are_named(emission: list[list[float]], message: str) -> None:
@@ -159,7 +161,7 @@ def test_a_threshold_takes_probabilities_only(probability: float) -> None:
 @pytest.mark.parametrize("bad", [7, 251])
 def test_a_refused_state_is_not_named(bad: int) -> None:
     """The error says what would be right and never what the state was."""
-    for perturber in (Perturber(Noise(0.1, 0.1)), CategoryPerturber(THREE)):
+    for perturber in (Perturber(BinaryNoise(0.1, 0.1)), CategoryPerturber(THREE)):
         with pytest.raises(ValueError, match="a state is not") as refused:
             perturber.perturb([0, 1, bad])
         assert str(bad) not in str(refused.value)

@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.papers import baselines
-from hushmq.pufferfish.papers.baselines import Neighbours, _norm_below_one
-from hushmq.pufferfish.quilt.laplace_scale import Scale
+from hushmq.pufferfish.papers.baselines import InfluenceMatrix, _norm_below_one
+from hushmq.pufferfish.quilt.laplace_scale import LaplaceScale
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.pufferfish import laplace_oracle
 
@@ -80,7 +80,7 @@ def test_gk16_applies_exactly_where_the_spectral_norm_is_below_one(
     """The pivots decide as the singular values do."""
     rng = np.random.default_rng(seed)
     chain = Chain(rng.dirichlet([weight, weight], size=2), rng.dirichlet([weight, weight]))
-    gammas = Neighbours.of(chain)
+    gammas = InfluenceMatrix.of(chain)
     gamma = np.zeros((length, length))
     for i in range(length):
         if i > 0:
@@ -113,14 +113,14 @@ def test_gk16_on_an_endless_stream_is_the_limit() -> None:
     chain = Chain([[0.4, 0.35, 0.25], [0.25, 0.4, 0.35], [0.35, 0.3, 0.35]])
     endless = baselines.gk16([chain], None, 1.0).scale
     assert baselines.gk16([chain], 2000, 1.0).scale == pytest.approx(endless, rel=1e-9)
-    gammas = Neighbours.of(chain)
+    gammas = InfluenceMatrix.of(chain)
     assert gammas.from_left != pytest.approx(gammas.from_right)
     assert endless == pytest.approx(2 / (1 - gammas.from_left - gammas.from_right))
 
 
 def test_entry_is_tight_without_correlation_and_too_little_with_it() -> None:
-    """SWC section 1: 1/ε hides an instant only if it tells nothing about the others."""
-    assert baselines.entry(0.5) == Scale("entry", 2.0)
+    """SWC section 1: 1/ε protects an instant only if it is independent of the others."""
+    assert baselines.entry(0.5) == LaplaceScale("entry", 2.0)
     independent = laplace_oracle.of_chain(Chain([[0.3, 0.7], [0.3, 0.7]]), 5)
     correlated = laplace_oracle.of_chain(Chain([[0.9, 0.1], [0.2, 0.8]]), 5)
     assert laplace_oracle.loss(independent, lambda row: [sum(row)], 1.0) == pytest.approx(1.0)

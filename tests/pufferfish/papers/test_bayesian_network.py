@@ -1,4 +1,4 @@
-"""Quilts on networks: d-separation against the tables' own independence, the mechanism against its loss."""
+"""Quilts on networks: d-separation against independence in the tables, the mechanism against its loss."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.papers import bayesian_network as network
-from hushmq.pufferfish.papers.bayesian_network import Network, Node
+from hushmq.pufferfish.papers.bayesian_network import Network, NetworkNode
 from hushmq.pufferfish.quilt import markov_quilt as mqm
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.pufferfish import laplace_oracle
 
 
 def random_network(rng: np.random.Generator, size: int, density: float, k: int = 2) -> Network:
-    nodes: list[Node] = []
+    nodes: list[NetworkNode] = []
     for i in range(size):
         parents = [node.name for node in nodes if rng.random() < density]
         table = rng.dirichlet(np.full(k, 0.8), size=(k,) * len(parents))
-        nodes.append(Node(f"n{i}", table, parents))
+        nodes.append(NetworkNode(f"n{i}", table, parents))
     return Network(nodes)
 
 
 def chain_network(chain: Chain, length: int) -> Network:
-    first = Node("1", chain.start())
-    return Network([first, *(Node(str(t), chain.transition, [str(t - 1)]) for t in range(2, length + 1))])
+    first = NetworkNode("1", chain.start())
+    return Network(
+        [first, *(NetworkNode(str(t), chain.transition, [str(t - 1)]) for t in range(2, length + 1))]
+    )
 
 
 def independent(joint: np.ndarray, i: int, j: int, given_axes: tuple[int, ...]) -> bool:
@@ -85,10 +87,10 @@ def test_the_mechanism_keeps_epsilon_on_any_network(seed: int, epsilon: float, d
 @pytest.mark.parametrize("groups", [[1, 1, 1, 1], [2, 2], [3, 1], [4]])
 def test_copies_in_groups_need_the_largest_group_and_no_less(groups: list[int]) -> None:
     """Where records are copies within groups and independent between them, the scale is tight to the last percent."""
-    nodes: list[Node] = []
+    nodes: list[NetworkNode] = []
     for g, size in enumerate(groups):
-        nodes.append(Node(f"{g}-0", [0.3, 0.7]))
-        nodes += [Node(f"{g}-{i}", np.eye(2), [f"{g}-0"]) for i in range(1, size)]
+        nodes.append(NetworkNode(f"{g}-0", [0.3, 0.7]))
+        nodes += [NetworkNode(f"{g}-{i}", np.eye(2), [f"{g}-0"]) for i in range(1, size)]
     found = network.worst([Network(nodes)], 1.0)
     assert found.scale == pytest.approx(max(groups))
     assert found.quilt == frozenset()
@@ -128,7 +130,7 @@ def test_a_chain_as_a_network_is_a_chain(seed: int, epsilon: float, known: bool)
 def test_a_tree_uses_quilts_no_chain_has() -> None:
     """A star's leaf is protected by its centre alone: one near node however many leaves there are."""
     leak = [[0.55, 0.45], [0.45, 0.55]]
-    star = Network([Node("c", [0.5, 0.5]), *(Node(f"l{i}", leak, ["c"]) for i in range(5))])
+    star = Network([NetworkNode("c", [0.5, 0.5]), *(NetworkNode(f"l{i}", leak, ["c"]) for i in range(5))])
     leaf = network.protection(star, "l0", 1.0)
     assert leaf.quilt == {"c"}
     assert leaf.near == {"l0"}
@@ -137,7 +139,7 @@ def test_a_tree_uses_quilts_no_chain_has() -> None:
 
 
 def test_several_beliefs_take_the_worst() -> None:
-    """A class of networks is as bad as its worst member."""
+    """A Θ of several networks requires the noise of the worst."""
     weak, strong = (chain_network(Chain([[1 - q, q], [q, 1 - q]]), 5) for q in (0.4, 0.1))
     assert network.worst([weak, strong], 1.0) == network.worst([strong], 1.0)
     assert network.worst([weak], 1.0).scale < network.worst([strong], 1.0).scale
@@ -147,19 +149,22 @@ def test_several_beliefs_take_the_worst() -> None:
     ("build", "message"),
     [
         (lambda: Network([]), "nodes is empty"),
-        (lambda: Network([Node("a", [1.0]), Node("a", [1.0])]), "node a is listed twice"),
-        (lambda: Network([Node("a", [[1.0]], ["b"])]), "node a comes before its parent b"),
+        (lambda: Network([NetworkNode("a", [1.0]), NetworkNode("a", [1.0])]), "node a is listed twice"),
+        (lambda: Network([NetworkNode("a", [[1.0]], ["b"])]), "node a comes before its parent b"),
         (
-            lambda: Network([Node("a", [0.5, 0.5]), Node("b", [[1, 0]], ["a"])]),
+            lambda: Network([NetworkNode("a", [0.5, 0.5]), NetworkNode("b", [[1, 0]], ["a"])]),
             r"its parents take \(2,\) values",
         ),
-        (lambda: Node("a", [[0.5, 0.5]]), "table of node a has 2 axes"),
-        (lambda: Node("a", [0.5, 0.4]), "table of node a must hold distributions"),
-        (lambda: Node("a", [1.5, -0.5]), "table of node a must hold distributions"),
-        (lambda: Node("a", [float("nan"), 1]), "table of node a must hold distributions"),
+        (lambda: NetworkNode("a", [[0.5, 0.5]]), "table of node a has 2 axes"),
+        (lambda: NetworkNode("a", [0.5, 0.4]), "table of node a must hold distributions"),
+        (lambda: NetworkNode("a", [1.5, -0.5]), "table of node a must hold distributions"),
+        (lambda: NetworkNode("a", [float("nan"), 1]), "table of node a must hold distributions"),
         (lambda: network.worst([], 1.0), "networks is empty"),
-        (lambda: network.worst([Network([Node("a", [0.5, 0.5])])], 0.0), "epsilon is 0"),
-        (lambda: network.protection(Network([Node("a", [1.0])]), "a", 1.0, largest=-1), "largest is -1"),
+        (lambda: network.worst([Network([NetworkNode("a", [0.5, 0.5])])], 0.0), "epsilon is 0"),
+        (
+            lambda: network.protection(Network([NetworkNode("a", [1.0])]), "a", 1.0, largest=-1),
+            "largest is -1",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(build, message: str) -> None:

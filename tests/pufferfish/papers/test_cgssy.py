@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.binary import stream_loss as binary
-from hushmq.pufferfish.binary.stream_loss import Box, Noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.papers.cgssy import (
     corollary_1,
     corollary_2,
@@ -34,15 +35,15 @@ def test_theorem_1_is_the_loss_against_the_prior_adversary(
     q: float, r: float, rho0: float, rho1: float
 ) -> None:
     """The printed closed form and `binary.loss` agree to 1e-9."""
-    noise = Noise(rho0, rho1)
-    ours = binary.loss(Box.point(q, r), tau0=noise.tau0, tau1=noise.tau1, adversary="prior")
+    noise = BinaryNoise(rho0, rho1)
+    ours = binary.loss(BinaryTheta.point(q, r), tau0=noise.tau0, tau1=noise.tau1, adversary="prior")
     assert theorem_1(q, r, noise) == pytest.approx(ours, abs=1e-9)
 
 
 @pytest.mark.parametrize(("q", "r"), [(0.2, 0.35), (0.45, 0.3)])
 def test_theorem_1_bounds_every_output_of_a_chain_and_is_nearly_reached(q: float, r: float) -> None:
     """Eight ticks, all outputs by enumeration: never above, within 1% at the middle; a bound 1% lower would fail."""
-    noise = Noise(0.35, 0.25)
+    noise = BinaryNoise(0.35, 0.25)
     found = attack(q, r, local([(noise.rho0, noise.rho1)] * 8), informed=False)
     stated = theorem_1(q, r, noise)
     assert 0.99 * stated < found.loss <= stated
@@ -52,11 +53,11 @@ def test_theorem_1_bounds_every_output_of_a_chain_and_is_nearly_reached(q: float
 @given(lazy, lazy, budget)
 def test_the_constraints_are_the_limits_of_the_tilts(q: float, r: float, epsilon: float) -> None:
     """Noise on both of Corollary 1's lines has the loss ε by Theorem 1, to 1e-9."""
-    tau0, tau1 = binary.limits(Box.point(q, r), epsilon, "prior")
+    tau0, tau1 = binary.largest_tilts(BinaryTheta.point(q, r), epsilon, "prior")
     whole = math.expm1(tau0 + tau1)
     rho0, rho1 = math.expm1(tau0) / whole, math.expm1(tau1) / whole
     if max(rho0, rho1) <= 0.5:
-        assert theorem_1(q, r, Noise(rho0, rho1)) == pytest.approx(epsilon, abs=1e-9)
+        assert theorem_1(q, r, BinaryNoise(rho0, rho1)) == pytest.approx(epsilon, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -75,17 +76,17 @@ def test_corollary_1_is_the_best_of_a_grid(q: float, r: float, epsilon: float) -
     cheapest = math.inf
     for i in range(1, 150):
         for j in range(1, 151):
-            if i + j < 300 and theorem_1(q, r, Noise(i / 300, j / 300)) <= epsilon:
+            if i + j < 300 and theorem_1(q, r, BinaryNoise(i / 300, j / 300)) <= epsilon:
                 cheapest = min(cheapest, share(i / 300, j / 300))
     assert cheapest >= share(best.rho0, best.rho1) - 1e-12
     assert cheapest < share(best.rho0, best.rho1) + 0.02
-    assert theorem_1(q, r, Noise(0.99 * best.rho0, 0.99 * best.rho1)) > epsilon
+    assert theorem_1(q, r, BinaryNoise(0.99 * best.rho0, 0.99 * best.rho1)) > epsilon
 
 
 @given(lazy, st.floats(0.001, 0.499))
 def test_corollary_2_is_theorem_1_for_symmetric_chains(theta: float, rho: float) -> None:
     """Both printed forms agree to 1e-9."""
-    assert corollary_2(theta, rho) == pytest.approx(theorem_1(theta, theta, Noise(rho, rho)), abs=1e-9)
+    assert corollary_2(theta, rho) == pytest.approx(theorem_1(theta, theta, BinaryNoise(rho, rho)), abs=1e-9)
 
 
 @given(lazy, budget)
@@ -140,7 +141,7 @@ class TestTheorem2DoesNotHold:
         assert none < 4.0 < both
         assert attack(0.2, 0.2, stream, informed=True, ticks=[3]).loss == pytest.approx(both, abs=1e-12)
         ends = binary.loss(
-            Box.point(0.2, 0.2), tau0=math.log((1 - rho) / rho), tau1=math.log((1 - rho) / rho)
+            BinaryTheta.point(0.2, 0.2), tau0=math.log((1 - rho) / rho), tau1=math.log((1 - rho) / rho)
         )
         assert ends == pytest.approx(4.4109, abs=5e-5)
 
@@ -177,7 +178,7 @@ class TestTheorem2DoesNotHold:
     def test_asymmetric(self) -> None:
         """q=.028, r=.402, ε=3.677, noise where both constraints are tight: who knows X_1=X_7=1 reaches 6.2363."""
         q, r, epsilon = 0.028, 0.402, 3.677
-        noise = binary.optimal_noise(Box.point(q, r), epsilon, "prior")
+        noise = binary.optimal_noise(BinaryTheta.point(q, r), epsilon, "prior")
         assert theorem_1(q, r, noise) == pytest.approx(epsilon, abs=1e-9)
         stream = local([(noise.rho0, noise.rho1)] * 7)
         assert bdpl(q, r, stream, 3, {}) < epsilon
@@ -186,11 +187,11 @@ class TestTheorem2DoesNotHold:
     def test_the_heart_rate_of_the_paper(self) -> None:
         """q=.0893, r=.1092: the noise of Corollary 1 for ε=4 really loses 4.6812."""
         noise = corollary_1(0.0893, 0.1092, 4.0)
-        informed = binary.loss(Box.point(0.0893, 0.1092), tau0=noise.tau0, tau1=noise.tau1)
+        informed = binary.loss(BinaryTheta.point(0.0893, 0.1092), tau0=noise.tau0, tau1=noise.tau1)
         assert informed == pytest.approx(4.6812, abs=5e-5)
 
 
-def right_guesses(q: float, r: float, noise: Noise, n: int) -> tuple[float, float]:
+def right_guesses(q: float, r: float, noise: BinaryNoise, n: int) -> tuple[float, float]:
     """How often the best attacker names the middle state, and how sure any output makes them, by enumeration."""
     stream, x = local([(noise.rho0, noise.rho1)] * n), states(n)
     probability = path_probabilities(q, r, n)
@@ -202,7 +203,7 @@ def right_guesses(q: float, r: float, noise: Noise, n: int) -> tuple[float, floa
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_no_attacker_is_right_more_often_than_the_bound(q: float, r: float, epsilon: float) -> None:
     """The best attacker on seven ticks, by enumeration; the surest output comes near, so 10% less is no bound."""
-    noise = binary.optimal_noise(Box.point(q, r), epsilon, "prior")
+    noise = binary.optimal_noise(BinaryTheta.point(q, r), epsilon, "prior")
     often, sure = right_guesses(q, r, noise, 7)
     bound = success_bound(epsilon, q, r)
     assert often <= sure <= bound
@@ -214,7 +215,7 @@ def test_the_printed_bound_fails_for_the_more_frequent_state() -> None:
     q, r = 0.2384, 0.3831
     guess = max(q, r) / (q + r)
     assert success_as_printed(0.5, q, r) < guess < success_bound(0.5, q, r)
-    noise = binary.optimal_noise(Box.point(q, r), 0.5, "prior")
+    noise = binary.optimal_noise(BinaryTheta.point(q, r), 0.5, "prior")
     assert right_guesses(q, r, noise, 7)[0] >= guess
 
 
@@ -228,9 +229,9 @@ def test_success_with_equal_odds() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: theorem_1(0.5, 0.1, Noise(0.1, 0.1)), r"^q is 0.5; .* inside \(0, 1/2\)"),
-        (lambda: theorem_1(0.1, math.nan, Noise(0.1, 0.1)), r"^r is nan"),
-        (lambda: theorem_1(0.1, 0.1, Noise(0.6, 0.1)), r"^noise is .* up to 1/2"),
+        (lambda: theorem_1(0.5, 0.1, BinaryNoise(0.1, 0.1)), r"^q is 0.5; .* inside \(0, 1/2\)"),
+        (lambda: theorem_1(0.1, math.nan, BinaryNoise(0.1, 0.1)), r"^r is nan"),
+        (lambda: theorem_1(0.1, 0.1, BinaryNoise(0.6, 0.1)), r"^noise is .* up to 1/2"),
         (lambda: corollary_1(0.1, 0.1, 0.0), r"^epsilon is 0.0"),
         (lambda: corollary_2(0.1, 0.0), r"^rho is 0.0"),
         (lambda: corollary_2_noise(0.0, 1.0), r"^q is 0.0"),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushmq.pufferfish.binary.binary_timeline import Entry, Timeline, price
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline, price
 from hushmq.pufferfish.papers.composition_theorems import (
     influence,
     lcm_parallel,
@@ -25,12 +25,13 @@ from hushmq.pufferfish.papers.composition_theorems import (
 )
 from hushmq.pufferfish.quilt import markov_quilt as mqm
 from hushmq.pufferfish.quilt.markov_chain import Chain
+from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.oracles import attack, both, count, local, path_probabilities, states
 
 chains = st.tuples(st.floats(0.03, 0.6), st.floats(0.03, 0.6)).filter(lambda chain: sum(chain) < 0.95)
 
 
-def worst_within(timeline: Timeline, first: int, last: int) -> float:
+def worst_within(timeline: BinaryTimeline, first: int, last: int) -> float:
     """The largest loss at the ticks first…last: what a large extra tilt on one of them adds itself to."""
     probe = 50.0
     return max(
@@ -40,7 +41,7 @@ def worst_within(timeline: Timeline, first: int, last: int) -> float:
 
 
 def test_the_formulas() -> None:
-    """Each theorem's formula on numbers of its own."""
+    """Each theorem's formula on example numbers."""
     assert swc_4_4([1.0, 0.5, 0.2]) == 3.0
     assert sc_iii_7([1.0, 0.5, 0.2]) == pytest.approx(1.7)
     assert lcm_sequential([1.0, 0.5]) == 1.5
@@ -56,7 +57,7 @@ def test_the_formulas() -> None:
 def test_influence_is_the_definition(q: float, r: float, ticks: int) -> None:
     """The largest log-ratio of a row of P^d to another."""
     power = np.linalg.matrix_power(np.array([[1 - q, q], [r, 1 - r]]), ticks)
-    assert influence(Box.point(q, r), ticks) == pytest.approx(
+    assert influence(BinaryTheta.point(q, r), ticks) == pytest.approx(
         np.abs(np.log(power[0] / power[1])).max(), abs=1e-12
     )
 
@@ -77,8 +78,8 @@ def test_the_timeline_is_never_above_the_quilt_bound(
     """Whatever was published and on whatever chain, endless or not."""
     entries = [Entry(first, first + more, tau0, tau1) for first, more, tau0, tau1 in windows]
     span = (1, 40) if ends else None
-    priced = price(entries, Box.point(*chain), "prior", span=span).epsilon
-    assert priced <= quilt_price(entries, Box.point(*chain), span=span).epsilon + 1e-11
+    priced = price(entries, BinaryTheta.point(*chain), "prior", span=span).epsilon
+    assert priced <= quilt_price(entries, BinaryTheta.point(*chain), span=span).epsilon + 1e-11
 
 
 def test_the_quilt_bound_is_the_least_over_all_quilts() -> None:
@@ -100,7 +101,9 @@ def test_the_quilt_bound_is_the_least_over_all_quilts() -> None:
                     inside = tau[i - a + 1 if a else 0 : i + b if b else 5]
                     least = min(least, sum(inside) + ratio(a, state) + ratio(b, state))
             expected = max(expected, least)
-    assert quilt_price(entries, Box.point(q, r), span=(1, 5)).epsilon == pytest.approx(expected, abs=1e-9)
+    assert quilt_price(entries, BinaryTheta.point(q, r), span=(1, 5)).epsilon == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(("q", "r"), [(0.2, 0.3), (0.1, 0.15), (0.4, 0.2)])
@@ -112,8 +115,8 @@ def test_runs_of_mqm_cost_less_than_sc_iii_7_and_swc_4_4(q: float, r: float, eps
     for epsilon in epsilons:
         scale = mqm.exact([chain], n, epsilon).scale
         entries.append(Entry(1, n, 1 / scale, 1 / scale))
-    priced = price(entries, Box.point(q, r), "prior", span=(1, n)).epsilon
-    quilts = quilt_price(entries, Box.point(q, r), span=(1, n)).epsilon
+    priced = price(entries, BinaryTheta.point(q, r), "prior", span=(1, n)).epsilon
+    quilts = quilt_price(entries, BinaryTheta.point(q, r), span=(1, n)).epsilon
     assert priced <= quilts + 1e-11
     assert quilts <= sc_iii_7(epsilons) + 1e-9
     assert sc_iii_7(epsilons) <= swc_4_4(epsilons) + 1e-12
@@ -130,15 +133,15 @@ def test_two_stretches_cost_less_than_sc_iii_1(
     chain: tuple[float, float], a: tuple[int, float], gap: int, b: tuple[int, float]
 ) -> None:
     """For the secrets of both stretches the timeline is below the theorem, whose ε are those of each alone."""
-    theta = Box.point(*chain)
+    theta = BinaryTheta.point(*chain)
     one = Entry(1, a[0], a[1], a[1])
     two = Entry(a[0] + gap + 1, a[0] + gap + b[0], b[1], b[1])
     span = (1, two.last)
     alone = [
-        worst_within(Timeline(theta, "prior", [entry], span=span), entry.first, entry.last)
+        worst_within(BinaryTimeline(theta, "prior", [entry], span=span), entry.first, entry.last)
         for entry in (one, two)
     ]
-    together = Timeline(theta, "prior", [one, two], span=span)
+    together = BinaryTimeline(theta, "prior", [one, two], span=span)
     found = max(worst_within(together, entry.first, entry.last) for entry in (one, two))
     between = influence(theta, two.first - one.last)
     assert found <= sc_iii_1(*alone, influence_on_b=between, influence_on_a=between) + 1e-9
@@ -152,7 +155,7 @@ def test_stretches_far_apart_cost_less_than_sc_iii_3() -> None:
     a, b = (1, length), (2 * length, 3 * length - 1)
     entries = [Entry(*stretch, 1 / found.scale, 1 / found.scale) for stretch in (a, b)]
     bound = sc_iii_3(epsilon, epsilon, a=a, b=b, two_sided_a=True, two_sided_b=True)
-    assert price(entries, Box.point(q, r), "prior", span=(1, b[1])).epsilon <= bound
+    assert price(entries, BinaryTheta.point(q, r), "prior", span=(1, b[1])).epsilon <= bound
 
 
 def test_sc_iii_6_bounds_two_releases_by_enumeration() -> None:
@@ -200,7 +203,7 @@ def test_pufferfish_does_not_compose_linearly_in_general() -> None:
         (lambda: sc_iii_7([]), r"^the losses are \[\]"),
         (lambda: swc_4_4([1.0, -0.1]), r"^the losses are"),
         (lambda: lcm_parallel([math.nan]), r"^the losses are"),
-        (lambda: influence(Box.point(0.1, 0.1), 0), r"^ticks is 0"),
+        (lambda: influence(BinaryTheta.point(0.1, 0.1), 0), r"^ticks is 0"),
         (lambda: sc_iii_3(1, 1, a=(1, 5), b=(4, 9), two_sided_a=True, two_sided_b=True), r"a before b"),
         (lambda: sc_iii_3(1, 1, a=(1, 5), b=(7, 9), two_sided_a=True, two_sided_b=True), r"gap between them"),
         (lambda: sc_iii_3(1, 1, a=(1, 5), b=(20, 22), two_sided_a=True, two_sided_b=False), r"^two_sided_a"),

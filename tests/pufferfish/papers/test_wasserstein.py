@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.papers import wasserstein
-from hushmq.pufferfish.papers.bayesian_network import Network, Node
+from hushmq.pufferfish.papers.bayesian_network import Network, NetworkNode
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.pufferfish import laplace_oracle
 
@@ -118,9 +118,9 @@ def test_any_query_of_a_network_keeps_epsilon() -> None:
     """The pairs of a network hold every secret: the loss of a query that is no sum stays within ε."""
     network = Network(
         [
-            Node("a", [0.3, 0.7]),
-            Node("b", [[0.9, 0.1], [0.2, 0.8]], ["a"]),
-            Node("c", [[[0.5, 0.5], [0.1, 0.9]], [[0.6, 0.4], [1, 0]]], ["a", "b"]),
+            NetworkNode("a", [0.3, 0.7]),
+            NetworkNode("b", [[0.9, 0.1], [0.2, 0.8]], ["a"]),
+            NetworkNode("c", [[[0.5, 0.5], [0.1, 0.9]], [[0.6, 0.4], [1, 0]]], ["a", "b"]),
         ]
     )
     scale = wasserstein.scale(

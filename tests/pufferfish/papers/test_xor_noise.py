@@ -85,7 +85,7 @@ def test_noise_is_the_inverse_of_loss(theta: float, epsilon: float) -> None:
 
 
 def test_beyond_the_region_other_transcripts_lose_more() -> None:
-    """The condition ρ0+ρ1 ≤ 1 is needed: with noise that alternates, an alternating transcript tells more."""
+    """The condition ρ0+ρ1 ≤ 1 is needed: with alternating noise an alternating transcript has a larger loss."""
     theta, rho0, rho1 = 0.22, 0.566, 0.998
     assert enumerated(theta, rho0, rho1, 9) > all_zeros(theta, rho0, rho1, 17) + 0.9
 

@@ -1,4 +1,4 @@
-"""Timelines of k states: never below any mechanism, exact if binary, the endless bound on long stretches."""
+"""Timelines of k states: never below any mechanism, exact if binary, the endless bound on long runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.binary import binary_timeline as timeline
-from hushmq.pufferfish.binary.binary_timeline import Entry, Price
-from hushmq.pufferfish.binary.stream_loss import Box
-from hushmq.pufferfish.quilt.chain_timeline import SETTLED, TimelineK, price
-from hushmq.pufferfish.quilt.endless_quilt import bounded_loss, even, sides_of
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.quilt.chain_timeline import SETTLED, ChainTimeline, price
+from hushmq.pufferfish.quilt.endless_quilt import certify_tilt, side_solvers, uniform_tilt
 from hushmq.pufferfish.quilt.markov_chain import Chain
+from hushmq.pufferfish.timeline.entry import Entry, Price
 from tests.pufferfish.oracles_categorical import worst_mechanism
 
 STICKY = Chain([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.02, 0.18, 0.8]])
@@ -69,6 +69,7 @@ def chains(draw: st.DrawFn, k: int) -> Chain:
     return Chain(P / P.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(chain=chains(3), entries=histories(3))
 def test_never_below_the_worst_mechanism(chain: Chain, entries: list[Entry]) -> None:
@@ -76,6 +77,7 @@ def test_never_below_the_worst_mechanism(chain: Chain, entries: list[Entry]) -> 
     assert true_loss(chain, entries, 3) <= price(entries, [chain]).epsilon + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", [STICKY, RESTLESS, ROUND])
 def test_never_below_the_worst_mechanism_across_a_gap(chain: Chain) -> None:
     """Nor with a gap between two windows, one of them overlapped; and the price is close."""
@@ -94,6 +96,7 @@ def test_two_states_reach_the_price(chain: Chain, entries: list[Entry]) -> None:
     assert 0.99 * priced.epsilon < true <= priced.epsilon + 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     q=st.floats(0.05, 0.95),
@@ -107,10 +110,11 @@ def test_two_states_are_priced_as_by_the_exact_timeline(
 ) -> None:
     """With two states the price is that of `timeline` for the prior adversary."""
     entries = [even_entry(first, first + more, tau) for first, more, tau in windows]
-    exact = timeline.price(entries, Box.point(q, r), "prior").epsilon
+    exact = timeline.price(entries, BinaryTheta.point(q, r), "prior").epsilon
     assert price(entries, [Chain([[1 - q, q], [r, 1 - r]])]).epsilon == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(chain=chains(5), entries=histories(12))
 def test_never_above_the_group_nor_below_a_real_loss(chain: Chain, entries: list[Entry]) -> None:
@@ -119,18 +123,20 @@ def test_never_above_the_group_nor_below_a_real_loss(chain: Chain, entries: list
     assert product_tilt(chain, taus) - 1e-12 <= epsilon <= sum(taus) + 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chain", "tau"), [(STICKY, 0.2), (RESTLESS, 1.0), (ROUND, 0.3), (ROUND, 5.0)])
 def test_a_long_stretch_costs_what_an_endless_one_does(chain: Chain, tau: float) -> None:
     """Neither two hundred ticks nor a million cost more than the certified endless loss, or noticeably less."""
-    endless = bounded_loss(sides_of(chain), tau * even(3)).loss
+    endless = certify_tilt(side_solvers(chain), tau * uniform_tilt(3)).loss
     for last in (250, 1_000_000):
         epsilon = price([even_entry(0, last, tau)], [chain]).epsilon
         assert epsilon == pytest.approx(endless, abs=4 * SETTLED)
         assert product_tilt(chain, [tau] * 250) <= epsilon
 
 
+@pytest.mark.slow
 def test_a_long_stretch_after_a_worse_one_comes_down_to_its_limit() -> None:
-    """A stretch whose neighbour leaves more than its own limit falls to it, on both sides, and never below."""
+    """A run whose neighbour leaves R above its endless bound falls to that bound, on both sides, and never below."""
     entries = [even_entry(0, 99, 0.1), even_entry(100, 101, 2.0), even_entry(102, 200, 0.1)]
     taus = tilts(entries, 201)
     together = price(entries, [STICKY])
@@ -140,6 +146,7 @@ def test_a_long_stretch_after_a_worse_one_comes_down_to_its_limit() -> None:
     assert apart.epsilon == pytest.approx(together.epsilon, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_gaps_forget() -> None:
     """Two windows far apart cost no more than one; close together they cost more."""
     one, near, far = (
@@ -151,6 +158,7 @@ def test_gaps_forget() -> None:
     assert price(near, [STICKY]).epsilon > 1.05 * alone
 
 
+@pytest.mark.slow
 def test_adding_entries_is_pricing_afresh() -> None:
     """Entries added one by one, in any order, give the price of all at once; a dry run changes nothing."""
     entries = [
@@ -160,7 +168,7 @@ def test_adding_entries_is_pricing_afresh() -> None:
         even_entry(160, 165, 0.4),
         even_entry(61, 61, 0.7),
     ]
-    grown = TimelineK([STICKY, RESTLESS])
+    grown = ChainTimeline([STICKY, RESTLESS])
     assert grown.price() == Price(0.0, None)
     for n, entry in enumerate(entries):
         before = grown.price()
@@ -174,17 +182,20 @@ def test_adding_entries_is_pricing_afresh() -> None:
             assert dry.tick == afresh.tick
 
 
+@pytest.mark.slow
 def test_an_entry_is_followed_only_as_far_as_it_is_felt(monkeypatch: pytest.MonkeyPatch) -> None:
     """With many windows around it, a new one takes no more steps than with few."""
-    from hushmq.pufferfish.quilt.transport_step import Step
+    from hushmq.pufferfish.quilt.transport_step import TransportStep
 
     taken = []
-    least = Step.least
-    monkeypatch.setattr(Step, "least", lambda *args: taken.append(1) or least(*args))
+    least_bound = TransportStep.least_bound
+    monkeypatch.setattr(TransportStep, "least_bound", lambda *args: taken.append(1) or least_bound(*args))
     steps = []
     fast = Chain([[0.5, 0.3, 0.2], [0.3, 0.4, 0.3], [0.25, 0.25, 0.5]])
     for windows in (3, 12):
-        history = TimelineK([fast], [even_entry(60 * n, 60 * n + 1, 0.3 + n / 100) for n in range(windows)])
+        history = ChainTimeline(
+            [fast], [even_entry(60 * n, 60 * n + 1, 0.3 + n / 100) for n in range(windows)]
+        )
         before = len(taken)
         history.price_with(even_entry(63, 64, 0.2))
         steps.append(len(taken) - before)
@@ -218,8 +229,8 @@ def test_tilts_beyond_numbers_are_bounded_by_the_ceiling() -> None:
         (lambda: price([], []), "chains is empty"),
         (lambda: price([], [Chain(STICKY.transition, [1, 0, 0])]), "initial distribution"),
         (lambda: price([], [Chain([[0, 1], [1, 0]])]), "period 2"),
-        (lambda: TimelineK([STICKY], span=(3, 2)), "span is"),
-        (lambda: TimelineK([STICKY], span=(0, 9)).add(even_entry(5, 10, 1.0)), "only ticks 0 to 9"),
+        (lambda: ChainTimeline([STICKY], span=(3, 2)), "span is"),
+        (lambda: ChainTimeline([STICKY], span=(0, 9)).add(even_entry(5, 10, 1.0)), "only ticks 0 to 9"),
     ],
 )
 def test_what_cannot_be_priced_is_refused(build: object, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The tilted quilt on endless streams: never below the truth, never above MQMExact, equal to the limit if binary."""
+"""The tilted quilt on endless streams: never below the loss, never above MQMExact, exact for two states."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 from hushmq.pufferfish.binary import stream_loss as binary
 from hushmq.pufferfish.quilt import endless_quilt as endless
 from hushmq.pufferfish.quilt import markov_quilt as mqm
-from hushmq.pufferfish.quilt.endless_quilt import Bound, bounded_loss, even, flat, largest_tilt, sides_of
+from hushmq.pufferfish.quilt.endless_quilt import (
+    CertifiedLoss,
+    certify_tilt,
+    largest_tilt,
+    over_pairs,
+    side_solvers,
+    uniform_tilt,
+)
 from hushmq.pufferfish.quilt.markov_chain import Chain
-from hushmq.pufferfish.quilt.noise_lower_bound import limit
-from hushmq.pufferfish.quilt.side_solver import Side
+from hushmq.pufferfish.quilt.noise_lower_bound import noise_lower_bound
+from hushmq.pufferfish.quilt.side_solver import SideSolver
 from tests.pufferfish.oracles_categorical import histogram, losses, response, worst_mechanism
 from tests.pufferfish.quilt.test_transport_step import random_chain
 
@@ -22,11 +29,11 @@ RESTLESS = Chain([[0.1, 0.7, 0.2], [0.3, 0.1, 0.6], [0.6, 0.3, 0.1]])
 
 
 def scale(chain: Chain, epsilon: float) -> float:
-    return 1 / float(largest_tilt(sides_of(chain), even(chain.k), epsilon).tilt.max())
+    return 1 / float(largest_tilt(side_solvers(chain), uniform_tilt(chain.k), epsilon).tilt.max())
 
 
 def loss(chain: Chain, tau: float) -> float:
-    return bounded_loss(sides_of(chain), tau * even(chain.k)).loss
+    return certify_tilt(side_solvers(chain), tau * uniform_tilt(chain.k)).loss
 
 
 @pytest.mark.parametrize("chain", [STICKY, RESTLESS])
@@ -64,9 +71,9 @@ def test_the_oracle_catches_a_bound_that_is_a_little_low() -> None:
 def test_binary_chains_are_exact(q: float, r: float, epsilon: float) -> None:
     """With two states the bound is the exact loss of `binary`, on both sides of q + r = 1."""
     chain = Chain([[1 - q, q], [r, 1 - r]])
-    bound = largest_tilt(sides_of(chain), even(2), epsilon)
+    bound = largest_tilt(side_solvers(chain), uniform_tilt(2), epsilon)
     tau = float(bound.tilt.max())
-    exact = binary.loss(binary.Box.point(q, r), tau0=tau, tau1=tau, adversary="prior")
+    exact = binary.loss(binary.BinaryTheta.point(q, r), tau0=tau, tau1=tau, adversary="prior")
     assert bound.loss <= epsilon
     assert exact <= bound.loss
     assert exact == pytest.approx(epsilon, rel=1e-7)
@@ -82,6 +89,7 @@ def mixing_chains(draw: st.DrawFn) -> Chain:
     return Chain(stay * np.eye(k) + (1 - stay) * P / P.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(chain=mixing_chains(), epsilon=st.floats(0.1, 12))
 def test_never_above_mqm_exact(chain: Chain, epsilon: float) -> None:
@@ -89,11 +97,11 @@ def test_never_above_mqm_exact(chain: Chain, epsilon: float) -> None:
     assert scale(chain, epsilon) <= mqm.exact([chain], None, epsilon).scale * (1 + 1e-9)
 
 
-def check(bound: Bound, chain: Chain) -> None:
+def check(bound: CertifiedLoss, chain: Chain) -> None:
     """The certificate, checked afresh: one step from R proves R, by plan or by quilt."""
-    sides = sides_of(chain)
+    sides = side_solvers(chain)
     for side, proof in zip(sides, (bound.left, bound.right), strict=True):
-        D = bound.tilt + side.square(proof.R)
+        D = bound.tilt + side.as_matrix(proof.R)
         by_plan = side.step.bound(D, proof.plan)
         P = chain.transition if side is sides[1] else chain.reversal().transition
         for n, (x, y) in enumerate(np.argwhere(~np.eye(chain.k, dtype=bool))):
@@ -108,29 +116,30 @@ def check(bound: Bound, chain: Chain) -> None:
 @given(chain=mixing_chains(), epsilon=st.floats(0.1, 6))
 def test_what_is_returned_is_certified(chain: Chain, epsilon: float) -> None:
     """The returned R of each side proves itself again from nothing but the chain, the tilt and the plans."""
-    bound = largest_tilt(sides_of(chain), even(chain.k), epsilon)
+    bound = largest_tilt(side_solvers(chain), uniform_tilt(chain.k), epsilon)
     assert bound.loss <= epsilon
     check(bound, chain)
 
 
+@pytest.mark.slow
 def test_where_newton_fails_the_bound_is_found_by_descent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Newton's method the answer is the same to the precision of bisection, and certified as well."""
     right = scale(STICKY, 1.0)
     monkeypatch.setattr(endless, "_newton", lambda *_: None)
-    monkeypatch.setattr(endless, "ROUGHLY", 1e-3)
-    bound = largest_tilt(sides_of(STICKY), even(3), 1.0)
+    monkeypatch.setattr(endless, "BISECTION_PRECISION", 1e-3)
+    bound = largest_tilt(side_solvers(STICKY), uniform_tilt(3), 1.0)
     check(bound, STICKY)
     assert bound.loss <= 1.0
     assert right * (1 - 1e-9) <= 1 / bound.tilt.max() <= right * 1.005
 
 
 def test_an_unproved_guess_is_not_returned() -> None:
-    """A guess below the fixed point is refused: `prove` gives None or something that checks, never the guess."""
-    bound = largest_tilt(sides_of(STICKY), even(3), 1.0)
-    side: Side = sides_of(STICKY)[1]
-    assert side.prove(bound.tilt, bound.right.R) is not None
-    assert side.prove(bound.tilt, bound.right.R * 0.98) is None
-    assert side.prove(bound.tilt, np.full(6, np.nan)) is None
+    """A guess below the fixed point is refused: `certify` gives None or something that checks, never the guess."""
+    bound = largest_tilt(side_solvers(STICKY), uniform_tilt(3), 1.0)
+    side: SideSolver = side_solvers(STICKY)[1]
+    assert side.certify(bound.tilt, bound.right.R) is not None
+    assert side.certify(bound.tilt, bound.right.R * 0.98) is None
+    assert side.certify(bound.tilt, np.full(6, np.nan)) is None
 
 
 def test_independent_states_cost_only_their_own_tilt() -> None:
@@ -142,9 +151,9 @@ def test_independent_states_cost_only_their_own_tilt() -> None:
 def test_a_tilt_matrix_may_be_uneven() -> None:
     """Tilts that are smaller for some pairs lose less than the even tilt of their largest entry, never more."""
     distances = np.abs(np.subtract.outer(np.arange(3), np.arange(3))) / 2
-    uneven = bounded_loss(sides_of(STICKY), 0.8 * distances)
+    uneven = certify_tilt(side_solvers(STICKY), 0.8 * distances)
     assert uneven.loss < loss(STICKY, 0.8)
-    assert uneven.loss >= float(np.max(flat(0.8 * distances)))
+    assert uneven.loss >= float(np.max(over_pairs(0.8 * distances)))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +166,7 @@ def test_a_tilt_matrix_may_be_uneven() -> None:
 def test_a_chain_that_never_forgets_is_refused(transition: list[list[float]], message: str) -> None:
     """Where no noise helps on an endless stream, the reason is said."""
     with pytest.raises(ValueError, match=message):
-        sides_of(Chain(transition))
+        side_solvers(Chain(transition))
 
 
 def test_losses_grow_with_tilt() -> None:
@@ -169,13 +178,14 @@ def test_losses_grow_with_tilt() -> None:
     assert [loss(chain, tau) for tau in taus] == pytest.approx([0.2, 1.0, 4.0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_many_states_are_certified_as_well() -> None:
-    """With more pairs than are solved directly: what is returned proves itself, below MQMExact and near the limit."""
+    """With too many pairs for a direct solve: the result is certified, below MQMExact and near the lower bound."""
     level = np.arange(27)
     near = np.exp(-np.abs(level[:, None] - level[None, :]) / 1.5) + 0.01
     chain = Chain(near / near.sum(axis=1, keepdims=True))
-    bound = largest_tilt(sides_of(chain), even(27), 1.0)
+    bound = largest_tilt(side_solvers(chain), uniform_tilt(27), 1.0)
     assert bound.loss <= 1.0
     check(bound, chain)
     assert 1 / bound.tilt.max() <= 0.6 * mqm.exact([chain], None, 1.0).scale
-    assert 1 / bound.tilt.max() <= 1.1 * limit([chain], None, 1.0).scale
+    assert 1 / bound.tilt.max() <= 1.1 * noise_lower_bound([chain], None, 1.0).scale

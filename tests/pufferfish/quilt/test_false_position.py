@@ -24,14 +24,14 @@ def test_it_is_tried_within_and_as_large_as_promised(root: float, power: float, 
 
 
 def test_few_steps_are_enough() -> None:
-    """A smooth function takes no more than a few dozen looks, from far away as well."""
+    """A smooth function takes at most a few dozen evaluations, also from far away."""
     looks = []
     largest_within(lambda x: looks.append(x) or math.expm1(3 * x), 1e-3, 1.0, 1e-10)
     assert len(looks) < 40
 
 
 def test_all_of_it_may_be_within() -> None:
-    """Nothing is looked for beyond the end."""
+    """The search does not go beyond the end."""
     assert largest_within(lambda x: x, 2.0, 1.0, 1e-9) == 1.0
 
 

@@ -7,13 +7,13 @@ import math
 
 import pytest
 
-from hushmq.pufferfish.quilt.laplace_scale import NO_QUILT, Scale, require_epsilon, require_length
+from hushmq.pufferfish.quilt.laplace_scale import NO_QUILT, LaplaceScale, require_epsilon, require_length
 
 
 def test_a_scale_is_a_value() -> None:
     """Equal by content, never changed, without a quilt unless one is given."""
-    scale = Scale("entry", 2.0)
-    assert scale == Scale("entry", 2.0, NO_QUILT)
+    scale = LaplaceScale("entry", 2.0)
+    assert scale == LaplaceScale("entry", 2.0, NO_QUILT)
     with pytest.raises(dataclasses.FrozenInstanceError):
         scale.scale = 1.0
 

@@ -48,8 +48,8 @@ def test_a_stated_loss_a_little_smaller_would_be_wrong() -> None:
 )
 def test_two_states_are_exact(q: float, r: float, rho0: float, rho1: float) -> None:
     """With two states and different ρ0 and ρ1 it is the binary loss, both where states stick and alternate."""
-    noise = binary.Noise(rho0, rho1)
-    exact = binary.loss(binary.Box.point(q, r), tau0=noise.tau0, tau1=noise.tau1, adversary="prior")
+    noise = binary.BinaryNoise(rho0, rho1)
+    exact = binary.loss(binary.BinaryTheta.point(q, r), tau0=noise.tau0, tau1=noise.tau1, adversary="prior")
     chain = Chain([[1 - q, q], [r, 1 - r]])
     assert local.loss([chain], np.array([[1 - rho0, rho0], [rho1, 1 - rho1]])) == pytest.approx(
         exact, rel=1e-6
@@ -68,7 +68,7 @@ def test_what_hardly_tells_neighbours_apart_costs_less() -> None:
 def test_randomized_response_spends_epsilon(epsilon: float) -> None:
     """The matrix keeps ε for the worst of the chains, and hardly any of it is left."""
     chains = [STICKY, RESTLESS]
-    assert (1 - 1e-6) * epsilon <= local.loss(chains, local.response(chains, epsilon)) <= epsilon
+    assert (1 - 1e-6) * epsilon <= local.loss(chains, local.randomized_response(chains, epsilon)) <= epsilon
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
@@ -85,12 +85,12 @@ def test_any_matrix_can_be_damped_to_epsilon(epsilon: float) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: local.tilts(np.array([[1.0, 0.0], [0.5, 0.5]])), "only some states"),
+        (lambda: local.tilts(np.array([[1.0, 0.0], [0.5, 0.5]])), "some states only"),
         (lambda: local.tilts(np.array([[0.9, 0.2], [0.5, 0.5]])), "one row of probabilities"),
         (lambda: local.loss([STICKY], ordinal(4, 1.0)), "4 rows; the chain has 3"),
         (lambda: local.loss([], ordinal(3, 1.0)), "chains is empty"),
         (lambda: local.loss([Chain(STICKY.transition, [1, 0, 0])], ordinal(3, 1.0)), "initial"),
-        (lambda: local.response([STICKY], 0.0), "epsilon is 0"),
+        (lambda: local.randomized_response([STICKY], 0.0), "epsilon is 0"),
     ],
 )
 def test_what_cannot_be_priced_is_refused(call: object, says: str) -> None:

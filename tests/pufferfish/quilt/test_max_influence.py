@@ -24,7 +24,7 @@ def test_an_outcome_only_one_value_can_have_gives_it_away() -> None:
 
 
 def test_underflow_counts_as_giving_away() -> None:
-    """A probability that may have vanished in rounding never makes a ratio look harmless."""
+    """A probability that may have underflowed never makes a ratio finite."""
     rows = np.array([[1.0, 1e-300], [1.0, 1e-310]])
     assert max_influence(rows) == math.inf
     vanished = np.array([[1.0, 0.0], [1.0, 0.0]])

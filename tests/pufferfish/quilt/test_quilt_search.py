@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hushmq.pufferfish.quilt.laplace_scale import NO_QUILT, Quilt
 from hushmq.pufferfish.quilt.quilt_search import (
-    Found,
+    EndDistances,
     Influence,
-    Sides,
+    ScoredQuilt,
     _blocks,
     _midpoints,
     best_quilt,
@@ -64,25 +64,27 @@ fallings = st.builds(Falling, steps, steps, st.floats(0, 1))
 epsilons = st.sampled_from([0.05, 0.5, 1.0, 4.0])
 
 
-def all_quilts(sides: Sides, farthest: int) -> list[Quilt]:
+def all_quilts(sides: EndDistances, farthest: int) -> list[Quilt]:
     ends = [*range(1, farthest), None]
-    return [sides.ends(a, b) for a, b in itertools.product(ends, ends)]
+    return [sides.clip(a, b) for a, b in itertools.product(ends, ends)]
 
 
-def enumerated(sides: Sides, influence: Influence, epsilon: float) -> float:
+def enumerated(sides: EndDistances, influence: Influence, epsilon: float) -> float:
     return min(score(sides, influence, epsilon, quilt) for quilt in all_quilts(sides, 40))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(fallings, st.integers(1, 25), st.integers(1, 25), epsilons)
 def test_best_quilt_is_the_best_of_all(influence: Falling, left: int, right: int, epsilon: float) -> None:
     """Branch and bound leaves out nothing better, and the score it returns is its quilt's."""
-    sides = Sides(left, right)
+    sides = EndDistances(left, right)
     found = best_quilt(sides, influence, epsilon)
     assert found.score == pytest.approx(enumerated(sides, influence, epsilon), rel=1e-12)
     assert found.score == score(sides, influence, epsilon, found.quilt)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(fallings, st.integers(1, 30), epsilons, st.data())
 def test_worst_node_is_the_worst_of_all(influence: Falling, length: int, epsilon: float, data) -> None:
@@ -90,28 +92,28 @@ def test_worst_node_is_the_worst_of_all(influence: Falling, length: int, epsilon
     factors = data.draw(st.lists(st.sampled_from([0.2, 1.0, 1.5]), min_size=length, max_size=length))
     for belief in (influence, Wavering(influence, factors)):
         expected = max(
-            enumerated(Sides(i, length + 1 - i), belief.at(i), epsilon) for i in range(1, length + 1)
+            enumerated(EndDistances(i, length + 1 - i), belief.at(i), epsilon) for i in range(1, length + 1)
         )
         assert worst_node(belief, length, epsilon).score == pytest.approx(expected, rel=1e-11)
 
 
 def test_near_counts_the_instants_between_the_ends() -> None:
     """SWC Lemma 4.6: {i−a, i+b} leaves a+b−1 instants near; a missing end leaves all up to the chain's."""
-    sides = Sides(4, 7)  # node 4 of 10
+    sides = EndDistances(4, 7)  # node 4 of 10
     assert sides.near((2, 3)) == 4
     assert sides.near((None, 3)) == 6
     assert sides.near((2, None)) == 8
     assert sides.near(NO_QUILT) == 10
-    assert Sides(4, None).near((2, None)) == math.inf
-    assert sides.ends(4, 6) == (None, 6)
-    assert sides.ends(3, 7) == (3, None)
+    assert EndDistances(4, None).near((2, None)) == math.inf
+    assert sides.clip(4, 6) == (None, 6)
+    assert sides.clip(3, 7) == (3, None)
 
 
 def test_a_chain_that_never_forgets_has_no_endless_quilt() -> None:
     """Without an end and without forgetting there is no finite score; with an end there is the trivial quilt."""
     never = Falling([5.0], [5.0], 1.0)
-    assert best_quilt(Sides(None, None), never, 1.0) == Found(math.inf, NO_QUILT)
-    assert best_quilt(Sides(3, 5), never, 1.0) == Found(7.0, NO_QUILT)
+    assert best_quilt(EndDistances(None, None), never, 1.0) == ScoredQuilt(math.inf, NO_QUILT)
+    assert best_quilt(EndDistances(3, 5), never, 1.0) == ScoredQuilt(7.0, NO_QUILT)
     with pytest.raises(ValueError, match="forgets too slowly"):
         worst_node(never, None, 1.0)
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.quilt import markov_quilt as mqm
-from hushmq.pufferfish.quilt.endless_quilt import even, largest_tilt, sides_of
-from hushmq.pufferfish.quilt.laplace_scale import Scale
+from hushmq.pufferfish.quilt.endless_quilt import largest_tilt, side_solvers, uniform_tilt
+from hushmq.pufferfish.quilt.laplace_scale import LaplaceScale
 from hushmq.pufferfish.quilt.markov_chain import Chain
-from hushmq.pufferfish.quilt.noise_lower_bound import limit
-from hushmq.pufferfish.quilt.tilted_quilt import loss, tilted
+from hushmq.pufferfish.quilt.noise_lower_bound import noise_lower_bound
+from hushmq.pufferfish.quilt.tilted_quilt import loss, tilted_quilt_scale
 from tests.pufferfish.oracles_categorical import worst_mechanism
 from tests.pufferfish.quilt.test_endless_quilt import RESTLESS, STICKY, mixing_chains
 
@@ -32,6 +32,7 @@ def true_loss(chain: Chain, length: int, tau: float) -> float:
     return max(losses, default=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transition", [STICKY.transition, RESTLESS.transition])
 @pytest.mark.parametrize("initial", STARTS)
 @pytest.mark.parametrize("length", [2, 3])
@@ -59,6 +60,7 @@ def test_two_states_are_exact(q: float, r: float, start: float | None, length: i
     assert loss([chain], length, tau) == pytest.approx(true_loss(chain, length, tau), abs=1e-7)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     chain=mixing_chains(),
@@ -69,17 +71,18 @@ def test_two_states_are_exact(q: float, r: float, start: float | None, length: i
 def test_between_the_limit_and_mqm_exact(
     chain: Chain, length: int, epsilon: float, data: st.DataObject
 ) -> None:
-    """On every chain, at every length, from every start: at most MQMExact's noise, at least the limit's."""
+    """On every chain, length and initial law: at most MQMExact's noise, at least the lower bound."""
     weights = data.draw(
         st.one_of(st.none(), st.lists(st.sampled_from([0.0, 0.01, 1.0]), min_size=chain.k, max_size=chain.k))
     )
     if weights is not None and sum(weights) > 0:
         chain = Chain(chain.transition, np.array(weights) / sum(weights))
-    found = tilted([chain], length, epsilon)
+    found = tilted_quilt_scale([chain], length, epsilon)
     assert found.scale <= mqm.exact([chain], length, epsilon).scale * (1 + 1e-9)
-    assert found.scale >= limit([chain], length, epsilon).scale * (1 - 1e-8)
+    assert found.scale >= noise_lower_bound([chain], length, epsilon).scale * (1 - 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("transition", "initial"), [(TURNS, [0.5, 0.5, 0, 0]), (TURNS, None)])
 @pytest.mark.parametrize("length", [6, 60])
 def test_chains_that_never_forget(
@@ -87,50 +90,58 @@ def test_chains_that_never_forget(
 ) -> None:
     """A periodic chain of finite length has an answer, never above MQMExact, which helps if the phase is known."""
     chain = Chain(transition, initial)
-    assert tilted([chain], length, 1.0).scale <= mqm.exact([chain], length, 1.0).scale * (1 + 1e-9)
+    assert tilted_quilt_scale([chain], length, 1.0).scale <= mqm.exact([chain], length, 1.0).scale * (
+        1 + 1e-9
+    )
 
 
+@pytest.mark.slow
 def test_an_absorbing_state_costs_the_whole_stream() -> None:
-    """Where the end tells the beginning for sure, the noise is that of one secret as long as the stream."""
+    """If the last state determines the first, the noise is that of one secret as long as the stream."""
     chain = Chain([[0.5, 0.5], [0.0, 1.0]], [0.5, 0.5])
     assert true_loss(chain, 4, 0.3) <= loss([chain], 4, 0.3) <= 4 * 0.3 + 1e-9
-    assert tilted([chain], 50, 1.0).scale <= 50 * (1 + 1e-9)
+    assert tilted_quilt_scale([chain], 50, 1.0).scale <= 50 * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", [STICKY, RESTLESS, ROUND])
 def test_long_streams_need_what_endless_ones_do(chain: Chain) -> None:
     """Noise grows with the length, up to that of the endless stream; never beyond."""
-    scales = [tilted([chain], length, 1.0).scale for length in (1, 2, 5, 40, 10**6)]
+    scales = [tilted_quilt_scale([chain], length, 1.0).scale for length in (1, 2, 5, 40, 10**6)]
     assert scales[0] == pytest.approx(1.0, rel=1e-8)
     assert all(less <= more * (1 + 1e-8) for less, more in pairwise(scales))
-    endless = 1 / float(largest_tilt(sides_of(chain), even(chain.k), 1.0).tilt.max())
+    endless = 1 / float(largest_tilt(side_solvers(chain), uniform_tilt(chain.k), 1.0).tilt.max())
     assert scales[-1] == pytest.approx(endless, rel=1e-9)
-    assert tilted([chain], None, 1.0).scale == pytest.approx(endless, rel=1e-12)
+    assert tilted_quilt_scale([chain], None, 1.0).scale == pytest.approx(endless, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [7, 300, None])
 def test_the_stationary_start_in_numbers_is_no_start(length: int | None) -> None:
     """The past of a given start that is the stationary one is the past of a stationary stream."""
     given_start = Chain(STICKY.transition, STICKY.stationary())
-    one, other = tilted([given_start], length, 1.0), tilted([STICKY], length, 1.0)
+    one, other = tilted_quilt_scale([given_start], length, 1.0), tilted_quilt_scale([STICKY], length, 1.0)
     assert one.scale == pytest.approx(other.scale, rel=1e-5)
     assert loss([given_start], length, 0.1) == pytest.approx(loss([STICKY], length, 0.1), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_start_that_is_felt_for_long_is_not_forgotten_early() -> None:
     """Where the start matters long after, a long stream's bound is no smaller than a short one's."""
     chain = Chain([[0.995, 0.005, 0], [0.01, 0.98, 0.01], [0, 0.002, 0.998]], [1, 0, 0])
     losses = [loss([chain], length, 0.05) for length in (3, 30, 100)]
     assert losses == sorted(losses)
-    assert limit([chain], 100, losses[2]).scale <= 1 / 0.05 * (1 + 1e-9)
+    assert noise_lower_bound([chain], 100, losses[2]).scale <= 1 / 0.05 * (1 + 1e-9)
 
 
 def test_the_worst_chain_decides_and_its_quilt_is_told() -> None:
     """Θ needs what its worst member needs; at an end of the stream there is no quilt on that side."""
-    each = [tilted([chain], None, 1.0) for chain in (STICKY, RESTLESS)]
-    assert tilted([STICKY, RESTLESS], None, 1.0) == max(each, key=lambda one: one.scale)
-    assert tilted([STICKY], 1, 2.0) == Scale("tilted-quilt", pytest.approx(0.5), (None, None))
-    assert None not in tilted([STICKY], 9, 1.0).quilt
+    each = [tilted_quilt_scale([chain], None, 1.0) for chain in (STICKY, RESTLESS)]
+    assert tilted_quilt_scale([STICKY, RESTLESS], None, 1.0) == max(each, key=lambda one: one.scale)
+    assert tilted_quilt_scale([STICKY], 1, 2.0) == LaplaceScale(
+        "tilted-quilt", pytest.approx(0.5), (None, None)
+    )
+    assert None not in tilted_quilt_scale([STICKY], 9, 1.0).quilt
 
 
 def test_no_tilt_no_loss() -> None:
@@ -141,13 +152,13 @@ def test_no_tilt_no_loss() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: tilted([], None, 1.0), "chains is empty"),
+        (lambda: tilted_quilt_scale([], None, 1.0), "chains is empty"),
         (lambda: loss([], None, 1.0), "chains is empty"),
-        (lambda: tilted([STICKY], 0, 1.0), "length is 0"),
-        (lambda: tilted([STICKY], None, math.inf), "epsilon is inf"),
+        (lambda: tilted_quilt_scale([STICKY], 0, 1.0), "length is 0"),
+        (lambda: tilted_quilt_scale([STICKY], None, math.inf), "epsilon is inf"),
         (lambda: loss([STICKY], None, -1.0), "tau is -1"),
-        (lambda: tilted([Chain(TURNS)], None, 1.0), "period 2"),
-        (lambda: tilted([Chain(TURNS, [1, 0, 0, 0])], None, 1.0), "never forgets"),
+        (lambda: tilted_quilt_scale([Chain(TURNS)], None, 1.0), "period 2"),
+        (lambda: tilted_quilt_scale([Chain(TURNS, [1, 0, 0, 0])], None, 1.0), "never forgets"),
     ],
 )
 def test_what_has_no_answer_is_refused(call: object, says: str) -> None:

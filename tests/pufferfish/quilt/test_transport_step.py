@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushmq.pufferfish.quilt.endless_quilt import orders_of
+from hushmq.pufferfish.quilt.endless_quilt import transport_orders
 from hushmq.pufferfish.quilt.markov_chain import Chain
-from hushmq.pufferfish.quilt.transport_step import Step, pairs_of
+from hushmq.pufferfish.quilt.transport_step import TransportStep, pairs_of
 from tests.pufferfish.oracles_categorical import one_step
 
 
@@ -26,7 +26,7 @@ def random_distance(rng: np.random.Generator, k: int) -> np.ndarray:
     return D
 
 
-def best_plan(step: Step, D: np.ndarray) -> tuple[np.ndarray, object]:
+def best_plan(step: TransportStep, D: np.ndarray) -> tuple[np.ndarray, object]:
     """Newton's method in every order, and the best bound that the resulting plans prove."""
     bounds, plans = [], []
     for order in range(len(step.orders)):
@@ -40,13 +40,14 @@ def best_plan(step: Step, D: np.ndarray) -> tuple[np.ndarray, object]:
     return np.min(bounds, axis=0), plans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_up_to_four_states_the_plan_solves_the_linear_program(k: int) -> None:
     """The best order's plan proves the optimum of the general linear program, and never less than it."""
     rng = np.random.default_rng(k)
     for _ in range(8):
         chain, D = random_chain(rng, k), random_distance(rng, k)
-        step = Step.of(chain.transition, orders_of(chain))
+        step = TransportStep.of(chain.transition, transport_orders(chain))
         bound, _ = best_plan(step, D)
         exact = [
             one_step(chain.transition[x], chain.transition[y], D) for x, y in zip(*pairs_of(k), strict=True)
@@ -55,13 +56,14 @@ def test_up_to_four_states_the_plan_solves_the_linear_program(k: int) -> None:
         assert np.all(bound >= np.array(exact) - 1e-9)
 
 
+@pytest.mark.slow
 def test_with_more_states_the_plan_is_sound_and_close() -> None:
     """With six states no bound is below the linear program's, and on average the excess is below 2%."""
     rng = np.random.default_rng(6)
     excess = []
     for _ in range(4):
         chain, D = random_chain(rng, 6), random_distance(rng, 6)
-        step = Step.of(chain.transition, orders_of(chain))
+        step = TransportStep.of(chain.transition, transport_orders(chain))
         bound, _ = best_plan(step, D)
         exact = [
             one_step(chain.transition[x], chain.transition[y], D) for x, y in zip(*pairs_of(6), strict=True)
@@ -75,7 +77,7 @@ def test_a_damaged_plan_proves_more_loss_never_less() -> None:
     """Whatever plan is handed in, the bound is never below the linear program: nothing rests on the planner."""
     rng = np.random.default_rng(0)
     chain, D = random_chain(rng, 4), random_distance(rng, 4)
-    step = Step.of(chain.transition, orders_of(chain))
+    step = TransportStep.of(chain.transition, transport_orders(chain))
     exact = [one_step(chain.transition[x], chain.transition[y], D) for x, y in zip(*pairs_of(4), strict=True)]
     _, plans = best_plan(step, D)
     for plan in plans:
@@ -90,7 +92,7 @@ def test_prices_are_the_derivative_of_the_bound() -> None:
     """A shipment's price times a small change of D is the change of log λ, to first order."""
     rng = np.random.default_rng(3)
     chain, D = random_chain(rng, 5), random_distance(rng, 5)
-    step = Step.of(chain.transition, orders_of(chain))
+    step = TransportStep.of(chain.transition, transport_orders(chain))
     choice = np.zeros(step.pairs, dtype=np.intp)
     guess = np.zeros(step.pairs)
     for _ in range(30):
@@ -107,7 +109,7 @@ def test_prices_are_the_derivative_of_the_bound() -> None:
 def test_equal_rows_reveal_nothing() -> None:
     """If the next state does not depend on this one, log λ is 0 up to the rounding that is added."""
     chain = Chain([[0.2, 0.8, 0.0], [0.2, 0.8, 0.0], [0.2, 0.8, 0.0]])
-    step = Step.of(chain.transition, np.array([[[0, 1, 2], [2, 1, 0]]]))
+    step = TransportStep.of(chain.transition, np.array([[[0, 1, 2], [2, 1, 0]]]))
     D = 1.0 - np.eye(3)
     moved, plan = step.plan(D, np.zeros(6), np.zeros(6, dtype=np.intp))
     assert moved == pytest.approx(np.zeros(6), abs=1e-15)

@@ -8,15 +8,16 @@ import math
 import numpy as np
 import pytest
 
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction import certificate_for, certified_loss
-from hushmq.pufferfish.categorical.emission import response, tilt_of
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
+from hushmq.pufferfish.categorical.emission import randomized_response, tilt_of
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 from hushmq.pufferfish.witness.state_witness import (
+    BidirectionalChain,
     StateWitness,
-    TwoWay,
     best_for_states,
     least_loss,
-    member,
+    most_persistent_chain,
     reversal,
     stationary,
 )
@@ -25,7 +26,7 @@ P = ((0.7, 0.2, 0.1), (0.3, 0.5, 0.2), (0.05, 0.15, 0.8))
 PI = stationary(P)
 BACKWARD = reversal(P)
 assert BACKWARD is not None
-CHAIN = TwoWay(P, BACKWARD)
+CHAIN = BidirectionalChain(P, BACKWARD)
 SKEWED = ((0.6, 0.3, 0.1), (0.25, 0.5, 0.25), (0.2, 0.2, 0.6))
 
 
@@ -62,8 +63,8 @@ def test_chances_and_paths_are_those_of_all_paths() -> None:
 def test_what_is_shown_is_below_every_certificate() -> None:
     """A lower bound of the loss and a certified upper one, on the same chain: in this order, and not far apart."""
     for tau in (0.3, 1.0, 2.0):
-        emission = response(3, tau)
-        theta = Class.of(Intervals.point(P))
+        emission = randomized_response(3, tau)
+        theta = CategoricalTheta.of(TransitionIntervals.point(P))
         below = least_loss(CHAIN, emission, emission)
         above = certified_loss(theta, certificate_for(theta, tilt_of(emission)))
         assert tau < below <= above < 4 * below
@@ -90,20 +91,25 @@ def test_uncertain_emissions_show_less() -> None:
 
 
 def test_a_member_is_in_the_class() -> None:
-    """The most lasting chain where it may be, one nearer to the middle where the reversal forbids it, or none."""
+    """The most persistent chain if it is in Θ, one nearer to the middle if the reversal excludes it, or none."""
     low = ((0.5, 0.1, 0.05), (0.2, 0.4, 0.1), (0.0, 0.1, 0.6))
     high = ((0.8, 0.4, 0.3), (0.5, 0.7, 0.4), (0.2, 0.3, 0.9))
-    wide = Intervals(low, high)
-    found = member(Class.of(wide))
+    wide = TransitionIntervals(low, high)
+    found = most_persistent_chain(CategoricalTheta.of(wide))
     assert found is not None
     assert [found.forward[x][x] for x in range(3)] == pytest.approx([0.8, 0.7, 0.9])
     for row in found.forward:
         assert sum(row) == pytest.approx(1.0, abs=1e-12)
-    tight = Intervals.point(CHAIN.backward)
-    nearer = member(
-        Class(wide, Intervals(tight.low, tuple(tuple(min(1.0, v + 1e-9) for v in row) for row in tight.high)))
+    tight = TransitionIntervals.point(CHAIN.backward)
+    nearer = most_persistent_chain(
+        CategoricalTheta(
+            wide,
+            TransitionIntervals(
+                tight.low, tuple(tuple(min(1.0, v + 1e-9) for v in row) for row in tight.high)
+            ),
+        )
     )
     assert nearer is None
-    only = member(Class.of(Intervals.point(P)))
+    only = most_persistent_chain(CategoricalTheta.of(TransitionIntervals.point(P)))
     assert only is not None
     assert only.forward == pytest.approx(np.array(P), abs=1e-12)

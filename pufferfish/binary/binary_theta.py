@@ -1,0 +1,136 @@
+"""Θ of a stream of two states: intervals of q = P(0→1) and r = P(1→0).
+
+Methods that price import their engines when called, because the engines import this value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hushmq.pufferfish.adversary import Adversary
+
+if TYPE_CHECKING:
+    from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
+    from hushmq.pufferfish.protocols import Theta
+    from hushmq.pufferfish.timeline.entry import Entry
+    from hushmq.pufferfish.window_method import Method
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryTheta:
+    """Θ, the chains an adversary may believe in: q and r each in a closed interval inside (0, 1)."""
+
+    q_low: float
+    q_high: float
+    r_low: float
+    r_high: float
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("q", self.q_low, self.q_high), ("r", self.r_low, self.r_high)):
+            if not (0.0 < low <= high < 1.0):
+                raise ValueError(
+                    f"Θ: {name} is [{low!r}, {high!r}]; it must be an interval inside (0, 1), low end first"
+                )
+
+    @classmethod
+    def point(cls, q: float, r: float) -> BinaryTheta:
+        """The Θ of one chain."""
+        return cls(q, q, r, r)
+
+    @property
+    def states(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def tilt_margin(self) -> float:
+        """0: the largest tilts are exact."""
+        return 0.0
+
+    def contains(self, other: Theta) -> bool:
+        """Whether every chain of the other Θ is in this one."""
+        return (
+            isinstance(other, BinaryTheta)
+            and self.q_low <= other.q_low
+            and other.q_high <= self.q_high
+            and self.r_low <= other.r_low
+            and other.r_high <= self.r_high
+        )
+
+    def intersect(self, other: BinaryTheta) -> BinaryTheta:
+        """The chains in both; ValueError if there are none."""
+        low_q, high_q = max(self.q_low, other.q_low), min(self.q_high, other.q_high)
+        low_r, high_r = max(self.r_low, other.r_low), min(self.r_high, other.r_high)
+        if low_q > high_q or low_r > high_r:
+            raise ValueError(f"Θ: {self} and {other} have no chain in common")
+        return BinaryTheta(low_q, high_q, low_r, high_r)
+
+    def hull(self, other: BinaryTheta) -> BinaryTheta:
+        """The smallest such Θ that contains both."""
+        return BinaryTheta(
+            min(self.q_low, other.q_low),
+            max(self.q_high, other.q_high),
+            min(self.r_low, other.r_low),
+            max(self.r_high, other.r_high),
+        )
+
+    @property
+    def single(self) -> bool:
+        """Whether Θ is a single chain."""
+        return self.q_low == self.q_high and self.r_low == self.r_high
+
+    def worst_corners(self) -> list[tuple[float, float]]:
+        """The corners (q, r) with the largest loss: one, or two if Θ has chains on both sides of q+r = 1."""
+        corners = []
+        if self.q_low + self.r_low < 1.0:
+            corners.append((self.q_low, self.r_low))
+        if self.q_high + self.r_high >= 1.0:
+            corners.append((self.q_high, self.r_high))
+        return corners
+
+    def timeline(self, adversary: Adversary, entries: Iterable[Entry] = ()) -> BinaryTimeline:
+        """A history under Θ, to be priced as it grows."""
+        from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline  # noqa: PLC0415  # an engine
+
+        return BinaryTimeline(self, adversary, entries)
+
+    def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
+        """The loss of an endless stream with these tilts at every tick, for the worst chain of Θ."""
+        from hushmq.pufferfish.binary import stream_loss  # noqa: PLC0415  # an engine
+
+        return stream_loss.constant_loss(self, tau0, tau1, adversary)
+
+    def largest_tilts(self, epsilon: float, adversary: Adversary) -> tuple[float, float]:
+        """The largest constant tilts with a loss of at most ε on an endless stream."""
+        from hushmq.pufferfish.binary import stream_loss  # noqa: PLC0415  # an engine
+
+        return stream_loss.cached_largest_tilts(self, epsilon, adversary)
+
+    def method_error(self, method: Method, adversary: Adversary) -> str | None:
+        """Why the window method does not hold under this Θ against the adversary; None if it does."""
+        from hushmq.pufferfish.binary import binary_window  # noqa: PLC0415  # an engine
+
+        return binary_window.method_error(self, method, adversary)
+
+    def window_limit(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+        """The largest tilt at every tick for ever that the method allows; ValueError where it does not hold."""
+        from hushmq.pufferfish.binary import binary_window  # noqa: PLC0415  # an engine
+
+        return binary_window.window_limit(self, method, epsilon, adversary)
+
+    def window_tilt(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+        """As `window_limit`: a timeline prices exactly."""
+        return self.window_limit(method, epsilon, adversary)
+
+    def in_words(self) -> str:
+        """A description of Θ."""
+        return (
+            f"a chain with P(0→1) in [{self.q_low:.4g}, {self.q_high:.4g}], "
+            f"P(1→0) in [{self.r_low:.4g}, {self.r_high:.4g}]"
+        )
+
+    def as_tree(self) -> dict[str, Any]:
+        """Θ as numbers, exactly."""
+        return {"q": [self.q_low, self.q_high], "r": [self.r_low, self.r_high]}

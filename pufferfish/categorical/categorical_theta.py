@@ -1,0 +1,152 @@
+"""Θ of a stream of k states: intervals of every transition probability, forwards and backwards in time.
+
+Methods that price import their engines when called, because the engines import this value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+
+if TYPE_CHECKING:
+    from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
+    from hushmq.pufferfish.protocols import Theta
+    from hushmq.pufferfish.timeline.entry import Entry
+    from hushmq.pufferfish.window_method import Method
+
+
+@dataclass(frozen=True, slots=True)
+class CategoricalTheta:
+    """Θ for k states: stationary chains whose transitions lie in `forward`, and their time reversals' in `backward`."""
+
+    forward: TransitionIntervals
+    backward: TransitionIntervals
+
+    @classmethod
+    def of(
+        cls, forward: TransitionIntervals, backward: TransitionIntervals | None = None
+    ) -> CategoricalTheta:
+        """The chains of `forward` whose reversals are in `backward`, if given; either implies bounds on the other."""
+        implied = forward.reversal()
+        return cls(forward, implied if backward is None else implied.intersect(backward))
+
+    @classmethod
+    def between(cls, low: Sequence[Sequence[float]], high: Sequence[Sequence[float]]) -> CategoricalTheta:
+        """All chains whose transition probabilities lie between two matrices, entry by entry."""
+        return cls.of(TransitionIntervals(tuple(map(tuple, low)), tuple(map(tuple, high))))
+
+    @classmethod
+    def point(cls, transition: Sequence[Sequence[float]]) -> CategoricalTheta:
+        """The one chain with these transition probabilities."""
+        return cls.of(TransitionIntervals.point(transition))
+
+    @property
+    def k(self) -> int:
+        """The number of states."""
+        return self.forward.k
+
+    @property
+    def states(self) -> int:
+        """The number of states."""
+        return self.forward.k
+
+    @property
+    def tilt_margin(self) -> float:
+        """The relative margin below the largest tilt that absorbs the rounding of a timeline."""
+        from hushmq.pufferfish.categorical.contraction import TILT_MARGIN  # noqa: PLC0415  # an engine
+
+        return TILT_MARGIN
+
+    def contains(self, other: Theta) -> bool:
+        """Whether every chain of the other Θ is in this one."""
+        return (
+            isinstance(other, CategoricalTheta)
+            and self.forward.contains(other.forward)
+            and self.backward.contains(other.backward)
+        )
+
+    def hull(self, other: CategoricalTheta) -> CategoricalTheta:
+        """The smallest such Θ that contains both."""
+        return CategoricalTheta(self.forward.hull(other.forward), self.backward.hull(other.backward))
+
+    def intersect(self, other: CategoricalTheta) -> CategoricalTheta:
+        """The chains in both; ValueError if there are none."""
+        return CategoricalTheta(
+            self.forward.intersect(other.forward), self.backward.intersect(other.backward)
+        )
+
+    def timeline(self, adversary: Adversary, entries: Iterable[Entry] = ()) -> CategoricalTimeline:
+        """A history under Θ, to be priced as it grows; ValueError against any but the prior adversary."""
+        from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline  # noqa: PLC0415  # an engine
+
+        _require_prior(adversary)
+        return CategoricalTimeline(self, entries)
+
+    def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
+        """The certified loss of a stream with the larger tilt at every tick; infinite if there is no certificate.
+
+        ValueError against any but the prior adversary.
+        """
+        from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
+
+        _require_prior(adversary)
+        return contraction.constant_loss(self, max(tau0, tau1))
+
+    def largest_tilts(self, epsilon: float, adversary: Adversary) -> tuple[float, float]:
+        """The largest tilt with a certified loss of at most ε, less `tilt_margin`, twice; 0 if there is none.
+
+        ValueError against any but the prior adversary.
+        """
+        from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
+
+        _require_prior(adversary)
+        tau = contraction.largest_tilt_within(self, epsilon)
+        return tau, tau
+
+    def method_error(self, method: Method, adversary: Adversary) -> str | None:
+        """Why the window method does not hold against the adversary; None if it does."""
+        from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
+
+        return categorical_window.method_error(method, adversary)
+
+    def window_limit(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+        """The largest tilt at every tick for ever that the method allows; ValueError where it does not hold."""
+        from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
+
+        _require_prior(adversary)
+        return categorical_window.window_limit(self, method, epsilon, adversary)
+
+    def window_tilt(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+        """The largest tilt that the method allows and a timeline prices within ε; 0 if there is none.
+
+        ValueError against any but the prior adversary.
+        """
+        from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
+
+        _require_prior(adversary)
+        return categorical_window.window_tilt(self, method, epsilon, adversary)
+
+    def in_words(self) -> str:
+        """A description of Θ."""
+        stays = ", ".join(
+            f"[{self.forward.low[u][u]:.4g}, {self.forward.high[u][u]:.4g}]" for u in range(self.states)
+        )
+        return f"a chain of {self.states} states that stay from tick to tick with probabilities in {stays}"
+
+    def as_tree(self) -> dict[str, Any]:
+        """Θ as numbers and lists, exactly."""
+        return {**_lists(self.forward), "backward": _lists(self.backward)}
+
+
+def _require_prior(adversary: Adversary) -> None:
+    """Refuse an adversary against whom no bound for k states is proved."""
+    if adversary != "prior":
+        raise ValueError(f"more than two states are priced for the prior adversary, not the {adversary} one")
+
+
+def _lists(intervals: TransitionIntervals) -> dict[str, list[list[float]]]:
+    return {"low": [list(row) for row in intervals.low], "high": [list(row) for row in intervals.high]}
