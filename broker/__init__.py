@@ -1,1 +1,1 @@
-"""The contract both sides speak (topics, messages, signatures, one MQTT connection) and the brokers we run."""
+"""The wire contract (topics, messages, signatures), the MQTT connection, and the brokers that hushmq configures."""

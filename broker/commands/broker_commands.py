@@ -1,4 +1,4 @@
-"""`hushmq broker`: make a site, say who may connect, generate a broker's configuration, or run one here."""
+"""`hushmq broker`: create a site, manage its identities, generate a broker's configuration, or run a broker."""
 
 from __future__ import annotations
 
@@ -40,63 +40,67 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="action", required=True, metavar="init|add-device|hand-out|renew|revoke|show|config|run"
     )
 
-    init = actions.add_parser("init", help="make a site: its description, a certificate authority, secrets")
+    init = actions.add_parser(
+        "init", help="create a site: its description, certificate authority and secrets"
+    )
     init.add_argument("--cohort", required=True, help="name of the cohort, as in the topics")
     init.add_argument(
         "--host",
         action="append",
         default=[],
         metavar="NAME",
-        help="name or address by which devices reach the broker; may be given again",
+        help="name or address by which devices reach the broker; may be repeated",
     )
     init.add_argument(
         "--node",
         action="append",
         default=[],
         metavar="NAME=HOST[:PORT]",
-        help="for a cluster of NATS, instead of --host: a node's name, and where it is reached; three times or five",
+        help="for a NATS cluster, instead of --host: a node's name and address; give it three or five times",
     )
-    init.add_argument("--listen", default="0.0.0.0", help="address to listen on (default: all)")  # noqa: S104  # a broker is there to be reached
+    init.add_argument("--listen", default="0.0.0.0", help="address to listen on (default: all)")  # noqa: S104  # a broker must be reachable
     init.add_argument("--port", type=int, default=8883, help="port to listen on (default: 8883)")
     init.add_argument(
         "--identify",
         choices=["password", "certificate"],
         default="password",
-        help="how everyone proves who they are (default: password)",
+        help="how clients authenticate (default: password)",
     )
-    init.add_argument("--no-tls", action="store_true", help="on the loopback address only: no TLS")
+    init.add_argument("--no-tls", action="store_true", help="disable TLS (on the loopback address only)")
 
-    add = actions.add_parser("add-device", help="let one more in, and hand out what it needs")
+    add = actions.add_parser("add-device", help="add an identity, and write its credentials to a folder")
     add.add_argument("name", help="the device's name, as in its topics")
-    add.add_argument("--role", choices=ROLES, default="device", help="what it may do (default: device)")
+    add.add_argument("--role", choices=ROLES, default="device", help="its access rights (default: device)")
 
-    again = actions.add_parser("hand-out", help="hand out what somebody needs who is let in already")
-    again.add_argument("name", help="whose")
+    again = actions.add_parser("hand-out", help="write the credentials of an existing identity to a folder")
+    again.add_argument("name", help="the identity's name")
 
-    renew = actions.add_parser("renew", help="sign a new certificate for somebody, and hand it out")
-    renew.add_argument("name", help="whose")
+    renew = actions.add_parser(
+        "renew", help="sign a new certificate for an identity, and write it to a folder"
+    )
+    renew.add_argument("name", help="the identity's name")
     for each in (add, again, renew):
         each.add_argument(
-            "--out", type=Path, required=True, metavar="FOLDER", help="where to put the secrets"
+            "--out", type=Path, required=True, metavar="FOLDER", help="the folder to write the credentials to"
         )
 
-    revoke = actions.add_parser("revoke", help="let somebody in no more")
-    revoke.add_argument("name", help="whom")
+    revoke = actions.add_parser("revoke", help="remove an identity, and revoke its credentials")
+    revoke.add_argument("name", help="the identity's name")
 
-    show = actions.add_parser("show", help="who may connect, where, and when certificates end")
-    show.add_argument("--json", action="store_true", help="one JSON object")
+    show = actions.add_parser("show", help="list identities, addresses and the expiry of certificates")
+    show.add_argument("--json", action="store_true", help="print one JSON object")
 
-    config = actions.add_parser("config", help="generate a complete configuration")
-    config.add_argument("kind", choices=["nats", "mosquitto"], help="for which broker")
-    config.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where to write it")
+    config = actions.add_parser("config", help="generate a broker's complete configuration")
+    config.add_argument("kind", choices=["nats", "mosquitto"], help="the broker to configure")
+    config.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write it to")
     config.add_argument(
         "--path",
         type=Path,
         metavar="FOLDER",
-        help="where it will lie on the broker's machine (default: where it is written)",
+        help="its folder on the broker's machine (default: the folder it is written to)",
     )
 
-    run = actions.add_parser("run", help="run the embedded broker here, until interrupted")
+    run = actions.add_parser("run", help="run the embedded broker until interrupted")
     for each in (init, add, again, renew, revoke, show, config, run):
         each.add_argument(
             "--site",
@@ -116,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         case "revoke":
             SiteFolder(args.site).revoke(args.name)
             print(
-                f"{args.name} is revoked; a broker that does not run by `hushmq broker run` needs its new config"
+                f"{args.name} is revoked; a broker not started by `hushmq broker run` needs its new configuration"
             )
             return 0
         case "show":
@@ -140,14 +144,16 @@ def _init(args: argparse.Namespace) -> int:
         "nodes": nodes,
     }
     if not settings["hosts"]:
-        raise Problem("--host: how do devices reach the broker? Give a name or address (a cluster: --node)")
+        raise Problem(
+            "--host: give a name or address by which devices reach the broker (for a cluster: --node)"
+        )
     folder = SiteFolder.create(args.site, descriptions.parse(settings, "hushmq broker init"))
     print(f"{folder.path / 'site.toml'}: cohort {args.cohort} at {', '.join(folder.description.urls)}")
     return 0
 
 
 def _node(text: str) -> dict[str, object]:
-    """`NAME=HOST[:PORT]` as it stands in site.toml."""
+    """Parse `NAME=HOST[:PORT]` into the fields of a node in site.toml; raise Problem when it is invalid."""
     name, _, address = text.partition("=")
     try:
         parts = urlsplit(f"//{address}")
@@ -155,7 +161,7 @@ def _node(text: str) -> dict[str, object]:
     except ValueError:
         host, port = None, None
     if not name or not host:
-        raise Problem(f"--node: {text!r} is none: write NAME=HOST or NAME=HOST:PORT")
+        raise Problem(f"--node: {text!r} is not valid: write NAME=HOST or NAME=HOST:PORT")
     return {"name": name, "host": host, **({} if port is None else {"port": port})}
 
 
@@ -170,17 +176,18 @@ def _hand_out(args: argparse.Namespace) -> int:
 
 
 def _show(folder: SiteFolder, *, as_json: bool) -> int:
-    """Who may connect; exit code 1 if a certificate is due to be renewed."""
+    """Print the identities and the expiry of their certificates; return 1 if a certificate is due for renewal."""
     description = folder.description
     broker = folder.expires()
     who = [(role, name, folder.expires(name)) for role in ROLES for name in description.named(role)]
     if as_json:
-        told = [{"role": role, "name": name, "certificate": _end(end)} for role, name, end in who]
+        identities = [{"role": role, "name": name, "certificate": _end(end)} for role, name, end in who]
         site = {"cohort": description.cohort, "urls": description.urls, "certificate": _end(broker)}
-        print(json.dumps({**site, "identities": told}))
+        print(json.dumps({**site, "identities": identities}))
     else:
         print(
-            f"cohort {description.cohort} at {', '.join(description.urls)}; {_until(broker, 'no certificate of ours')}"
+            f"cohort {description.cohort} at {', '.join(description.urls)}; "
+            f"{_until(broker, 'no certificate from hushmq')}"
         )
         width = max(len(name) for _, name, _ in who)
         for role, name, end in who:
@@ -197,12 +204,12 @@ def _until(end: datetime | None, without: str) -> str:
 
 
 def _run(path: Path) -> int:
-    """Run NATS until told to stop; a changed site.toml is taken over as it is saved."""
-    path = path.absolute()  # the broker runs in a folder of its own
+    """Run NATS until a signal stops it; apply a changed site.toml as soon as it is saved."""
+    path = path.absolute()  # the broker's working directory is another folder
     saved = _saved(path)
     folder = SiteFolder(path)
     if folder.description.nodes:
-        raise Problem("site.toml: nodes: a cluster is not run from here; see hushmq broker config nats")
+        raise Problem("site.toml: nodes: this command runs no cluster; see hushmq broker config nats")
     folder.complete()
     log = logger()
     stopping = threading.Event()
@@ -219,19 +226,19 @@ def _run(path: Path) -> int:
         tls=folder.server_tls(),
     )
     with server:
-        log.info("broker running", addresses=folder.description.urls, pid=server.pid)
+        log.info("broker_running", addresses=folder.description.urls, pid=server.pid)
         while not stopping.wait(0.25):
             if server.pid is None:
-                raise Problem(f"the broker ended: {server.last_words()} (log: {server.log})")
+                raise Problem(f"the broker ended: {server.last_log_line()} (log: {server.log})")
             if (now := _saved(path)) != saved:
                 saved = now
-                _take_over(path, server, log)
-    log.info("broker stopped")
+                _reload(path, server, log)
+    log.info("broker_stopped")
     return 0
 
 
 def _saved(path: Path) -> tuple[int, int, int] | None:
-    """What changes whenever site.toml is saved. Looked at before the file is read, so that no change is missed."""
+    """Return the identity of the saved site.toml. Called before the file is read, so that no change is missed."""
     try:
         found = (path / "site.toml").stat()
     except OSError:
@@ -239,12 +246,12 @@ def _saved(path: Path) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _take_over(path: Path, server: NatsServer, log: Any) -> None:
+def _reload(path: Path, server: NatsServer, log: Any) -> None:
     try:
         folder = SiteFolder(path)
         folder.complete()
         server.reload(folder.site())
     except Problem as problem:
-        log.warning("site not taken over", problem=str(problem))
+        log.warning("site_reload_refused", problem=str(problem))
     else:
-        log.info("site taken over", identities=len(server.site.identities))
+        log.info("site_reloaded", identities=len(server.site.identities))

@@ -1,4 +1,4 @@
-"""Options of the commands that connect to a broker for a while: where it is, and as whom."""
+"""Options of the commands that connect to a broker: its address, and the credentials."""
 
 from __future__ import annotations
 
@@ -16,21 +16,26 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
         required=True,
         action="append",
         metavar="URL",
-        help="mqtt://host[:port] or mqtts://host[:port]; may be given again, for the nodes of a cluster",
+        help="mqtt://host[:port] or mqtts://host[:port]; may be repeated, for the nodes of a cluster",
     )
-    parser.add_argument("--username", help="identity at the broker")
+    parser.add_argument("--username", help="the identity with which to connect")
     parser.add_argument(
         "--password-file", type=Path, metavar="FILE", help="a file with the password, mode 600"
     )
-    parser.add_argument("--ca", type=Path, metavar="FILE", help="authority that vouches for the broker, PEM")
-    parser.add_argument("--certificate", type=Path, metavar="FILE", help="one's own certificate, PEM")
     parser.add_argument(
-        "--certificate-key", type=Path, metavar="FILE", help="the key of that certificate, PEM"
+        "--ca",
+        type=Path,
+        metavar="FILE",
+        help="certificate authority trusted to sign the broker's certificate, PEM",
+    )
+    parser.add_argument("--certificate", type=Path, metavar="FILE", help="client certificate, PEM")
+    parser.add_argument(
+        "--certificate-key", type=Path, metavar="FILE", help="private key of the client certificate, PEM"
     )
 
 
 def endpoints(args: argparse.Namespace) -> list[Endpoint]:
-    """Where the options say to connect, one after the other until one answers, or Problem."""
+    """Return the endpoints that the options name, to be tried in turn; raise Problem when an option is invalid."""
     password = None
     if args.password_file is not None:
         password = read_secret(args.password_file, "--password-file")

@@ -1,4 +1,4 @@
-"""What a cohort's topics say about its policy: the present one, and how far a new one has come."""
+"""Reads from a cohort's topics which policy is in force, and which devices have applied a new one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hushmq.broker.service.log import logger
 
 State = Literal["applied", "waiting for noise", "refused", "silent", "offline"]
 FINAL: frozenset[State] = frozenset({"applied", "refused", "offline"})
-"""Nothing more is to be expected from a device in one of these."""
+"""States that a device does not leave while the roll-out is followed."""
 SETTLED_S = 1.0
-"""After so long without news, what the broker retains has arrived."""
+"""Seconds without a message after which all retained messages are considered received."""
 
 
 @dataclass(slots=True)
-class Heard:
-    """What has been heard so far."""
+class Received:
+    """The messages received so far."""
 
     policy: Policy | None = None
     settings: dict[str, NoiseSetting] = field(default_factory=dict)
@@ -35,82 +35,85 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one device has come with a version, and why if it has not."""
+    """A device's state in the roll-out of a policy, and the reason for a refusal."""
 
     state: State
     reason: str = ""
 
 
 class Watcher:
-    """Ops' view of one cohort."""
+    """Subscribes to one cohort's policy, settings, status and ledger with the rights of ops."""
 
     def __init__(self, endpoints: Sequence[Endpoint], cohort: str) -> None:
         self.topics = Topics(cohort)
-        self.heard = Heard()
-        self._news = threading.Condition()
-        self._at = time.monotonic()
+        self.received = Received()
+        self._arrival = threading.Condition()
+        self._last_arrival = time.monotonic()
         kinds: list[Literal["policy", "noise", "status", "ledger"]] = ["policy", "noise", "status", "ledger"]
         self._connection = Connection(
             endpoints=endpoints,
             client_id=f"ops-{cohort}-{time.monotonic_ns():x}",
             subscriptions=[self.topics.all(kind) for kind in kinds],
-            on_message=self._hear,
+            on_message=self._receive,
             keep_session=False,
             log=logger("error"),
         )
 
     def open(self, timeout: float = 10.0) -> None:
-        """Connect and wait until what the broker retains has arrived."""
+        """Connect and wait until the retained messages have arrived; raise Problem when the broker is unreachable."""
         self._connection.start()
         if not self._connection.wait_connected(timeout):
             raise Problem(f"--broker: {self._connection.last_error or 'no answer'}")
-        self._at = time.monotonic()
-        while (quiet := time.monotonic() - self._at) < SETTLED_S:
+        self._last_arrival = time.monotonic()
+        while (quiet := time.monotonic() - self._last_arrival) < SETTLED_S:
             time.sleep(SETTLED_S - quiet)
 
     def close(self) -> None:
         self._connection.stop()
 
     def publish(self, policy: Policy, payload: bytes, timeout: float) -> None:
-        """Publish, retained, and wait until it comes back: an acknowledgement alone proves nothing."""
+        """Publish the policy, retained, and wait until the broker delivers it back; raise Problem on time-out.
+
+        An acknowledgement would prove nothing: brokers acknowledge forbidden messages, too.
+        """
         self._connection.publish(self.topics.policy, payload, retain=True)
-        with self._news:
-            back = self._news.wait_for(lambda: self.heard.policy == policy, timeout)
+        with self._arrival:
+            back = self._arrival.wait_for(lambda: self.received.policy == policy, timeout)
         if not back:
             raise Problem(
-                f"--broker: the policy did not come back within {timeout:g} s: may this identity write "
-                f"{self.topics.policy}?"
+                f"--broker: the broker did not deliver the policy back within {timeout:g} s: check that this identity "
+                f"may write {self.topics.policy}"
             )
 
-    def wait_for_news(self, timeout: float) -> None:
-        """Return when something has been heard, or time is up."""
-        with self._news:
-            self._news.wait(timeout)
+    def wait_for_message(self, timeout: float) -> None:
+        """Return when a message has arrived, or after `timeout` seconds."""
+        with self._arrival:
+            self._arrival.wait(timeout)
 
     def progress(self, policy: Policy) -> dict[str, Progress]:
-        """Every device that has ever reported, and how far it has come with the policy."""
-        with self._news:
-            return {device: _progress(one, policy) for device, one in sorted(self.heard.statuses.items())}
+        """Return the progress of every device that has ever published its status."""
+        with self._arrival:
+            return {device: _progress(one, policy) for device, one in sorted(self.received.statuses.items())}
 
-    def _hear(self, topic: str, payload: bytes, _retained: bool) -> None:
+    def _receive(self, topic: str, payload: bytes, _retained: bool) -> None:
         address = parse(topic)
         if address is None or not payload:
             return
-        with self._news:
-            self._at = time.monotonic()
+        with self._arrival:
+            self._last_arrival = time.monotonic()
             try:
                 match address.kind:
                     case "policy":
-                        self.heard.policy = decode(Signed[Policy], payload).message
+                        self.received.policy = decode(Signed[Policy], payload).message
                     case "noise" if address.stream and address.device is None:
-                        self.heard.settings[address.stream] = decode(Signed[NoiseSetting], payload).message
+                        self.received.settings[address.stream] = decode(Signed[NoiseSetting], payload).message
                     case "status" if address.device:
-                        self.heard.statuses[address.device] = decode(Status, payload)
+                        self.received.statuses[address.device] = decode(Status, payload)
                     case "ledger" if address.stream:
-                        self.heard.ledgers[address.stream] = decode(LedgerState, payload)
+                        self.received.ledgers[address.stream] = decode(LedgerState, payload)
             except Rejected:
-                return  # not of the contract: not ours to mend
-            self._news.notify_all()
+                return  # an invalid message: ignored
+            self._arrival.notify_all()
 
 
 def _progress(status: Status, policy: Policy) -> Progress:
@@ -127,5 +130,5 @@ def _progress(status: Status, policy: Policy) -> Progress:
 
 
 def settled(found: dict[str, Progress]) -> bool:
-    """Whether nothing more is to be expected from any device that is online."""
+    """Whether every device is in a final state."""
     return all(one.state in FINAL for one in found.values())

@@ -1,4 +1,4 @@
-"""`hushmq watch`: print releases, status and accounts as they come, as lines for people or for programs."""
+"""`hushmq watch`: print releases, status and accounts as they arrive, one line each, as text or JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hushmq.broker.contract.topics import Address, Topics, level, parse
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.service.log import logger
 
-SUMMARY = "print releases and status as they come"
+SUMMARY = "print releases and status as they arrive"
 Kind = Literal["release", "status", "ledger", "noise", "policy"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SHOWN = 8
-"""The most states of a release that a line for people names: beyond it the most frequent ones."""
+"""How many states of a release a text line shows at most: the most frequent ones."""
 EXAMPLES = """A subscriber may read releases only: give --only release.
 
 examples:
@@ -40,12 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--only",
         action="append",
         choices=KINDS,
-        help="this kind only; may be given again; default: release, status",
+        help="print only these messages; may be repeated; default: release, status",
     )
     parser.add_argument(
-        "--json", action="store_true", help="one JSON object a line: topic, retained, message"
+        "--json", action="store_true", help="print one JSON object per line: topic, retained, message"
     )
-    parser.add_argument("--seconds", type=float, metavar="S", help="end after so long; default: never")
+    parser.add_argument("--seconds", type=float, metavar="S", help="end after S seconds; default: never")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _line(topic: str, payload: bytes, *, retained: bool, as_json: bool) -> str | None:
-    """What to print of a message; None for one that was cleared or is none of ours."""
+    """Return the line for a message; None if it is empty or not a message of the contract."""
     address = parse(topic)
     if address is None or address.kind not in READERS or not payload:
         return None

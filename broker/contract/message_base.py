@@ -1,4 +1,4 @@
-"""What all messages share: one base model, and the types that several of them use."""
+"""The base model of all messages, and the field types that several of them use."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Epsilon = Annotated[float, Field(gt=0, le=20)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 NanoNats = Annotated[int, Field(ge=0)]
 
-TWO, MORE = "two states", "more states"
-"""Which shape a part has that differs with the number of states: no field's name, since it has a space."""
+BINARY_TAG, CATEGORICAL_TAG = "two states", "more states"
+"""Tags of the two forms of a Θ or noise message. They contain a space, so that no field has the same name."""
 
 
 class Message(BaseModel):
-    """Frozen, strict, no unknown fields, no NaN or infinity."""
+    """The base of every message: frozen, strictly typed, without unknown fields, NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def way(location: tuple[int | str, ...]) -> list[str]:
-    """The names that lead to a wrong value, as the writer of the message knows them."""
-    return [str(part) for part in location if part not in {TWO, MORE}]
+def field_path(location: tuple[int | str, ...]) -> list[str]:
+    """Return pydantic's location of an error as the sender sees it: field names, without the tags of unions."""
+    return [str(part) for part in location if part not in {BINARY_TAG, CATEGORICAL_TAG}]

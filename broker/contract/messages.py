@@ -1,8 +1,8 @@
-"""One model per message of the contract. A message carries its version `v`; anything unexpected is refused.
+"""One pydantic model per message of the wire contract. A message carries its version `v`; unknown fields are refused.
 
-What may never change within version 1: the meaning of a field, its unit, its being required. A new optional
-field needs a new version, because an unknown field is refused (a device that does not understand a setting
-must not half-apply it).
+Within version 1, the meaning of a field, its unit and whether it is required never change. A new optional field
+needs a new version, because readers refuse unknown fields: a device must not apply half of a setting that it does
+not understand.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from hushmq.broker.contract.message_base import Epsilon, Level, Message, NanoNats, Tick, Version, way
-from hushmq.broker.contract.noise_message import Noise
+from hushmq.broker.contract.message_base import Epsilon, Level, Message, NanoNats, Tick, Version, field_path
+from hushmq.broker.contract.noise_message import NoiseMessage
 from hushmq.broker.contract.packing import packed_size
 from hushmq.broker.contract.problem import Reason, Rejected
-from hushmq.broker.contract.theta_message import Theta
+from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.broker.contract.topics import LEVEL
-from hushmq.pufferfish.binary.stream_loss import Adversary
-from hushmq.pufferfish.window_method import Method, why_not
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.window_method import Method
 
-LARGEST = 256 * 1024
+MAX_PAYLOAD_BYTES = 256 * 1024
 
 
 class Threshold(Message):
-    """State 1 at or above `at`, state 0 below; within `hysteresis` of it the state stays what it was."""
+    """State 1 for values at or above `at`, state 0 below; within `hysteresis` of `at` the previous state is kept."""
 
     kind: Literal["threshold"] = "threshold"
     at: float
@@ -34,7 +34,10 @@ class Threshold(Message):
 
 
 class Bins(Message):
-    """State n from edge n on, up to edge n+1; within `hysteresis` of an edge the state stays what it was."""
+    """State 0 below the first edge, state n from the n-th edge up to the next.
+
+    Within `hysteresis` of an edge the previous state is kept.
+    """
 
     kind: Literal["bins"] = "bins"
     edges: Annotated[tuple[float, ...], Field(min_length=1, max_length=255)]
@@ -48,14 +51,14 @@ class Bins(Message):
 
 
 class Labels(Message):
-    """A state's own name stands for it; `aliases` are further names, each with the state it stands for."""
+    """A value is the name of its state, or one of `aliases`, which map further names to states."""
 
     kind: Literal["labels"] = "labels"
     aliases: dict[str, str] = Field(default={}, max_length=1024)
 
 
 class Audiences(Message):
-    """ε for whoever reads the sanitized stream, and for whoever reads only releases."""
+    """The budget ε of those who read the sanitized stream, and of those who read releases only."""
 
     operator: Epsilon
     public: Epsilon
@@ -68,24 +71,24 @@ class Window(Message):
     scopes: Annotated[tuple[Literal["cohort", "device"], ...], Field(min_length=1, max_length=2)] = (
         "cohort",
     )
-    """One histogram for the cohort, one for each device, or both; each is paid for on its own."""
+    """One histogram for the cohort, one for each device, or both; each is charged separately."""
     proper: bool = False
-    """Whether frequencies are moved to the nearest ones that are not negative and sum to one."""
+    """Whether frequencies are replaced by the nearest ones that are not negative and sum to one."""
     method: Method = "least-noise"
-    """By which theorem its noise is chosen; by default whichever is valid and adds least
+    """The theorem that determines the noise; by default the valid one that adds the least
     (pufferfish/window_method.py)."""
 
     @model_validator(mode="after")
     def _each_scope_once(self) -> Self:
         if len(set(self.scopes)) != len(self.scopes):
-            raise ValueError("a scope is named once")
+            raise ValueError("scopes must differ from each other")
         return self
 
 
 class DeviceWindow(Message):
     """A tumbling window that the device itself counts and releases, with discrete Laplace noise of this scale.
 
-    It costs each tick 1/scale (two states) or 2/scale (more) in both audiences' accounts.
+    It tilts every tick by 1/scale (two states) or 2/scale (more than two) in both audiences' accounts.
     """
 
     ticks: Annotated[int, Field(ge=1, le=2**40)]
@@ -93,10 +96,10 @@ class DeviceWindow(Message):
 
 
 class Assumption(Message):
-    """Θ before any evidence, and the region that Θ always contains however much evidence there is."""
+    """Θ before any evidence (`start`), and the Θ that every learned Θ contains, whatever the evidence (`floor`)."""
 
-    start: Theta
-    floor: Theta
+    start: ThetaMessage
+    floor: ThetaMessage
 
     @model_validator(mode="after")
     def _start_contains_floor(self) -> Self:
@@ -108,7 +111,7 @@ class Assumption(Message):
 
 
 class StreamPolicy(Message):
-    """What ops decide for one stream."""
+    """The policy of one stream, decided by ops."""
 
     states: Annotated[tuple[str, ...], Field(min_length=2, max_length=256)]
     period_ms: Annotated[int, Field(ge=1, le=86_400_000)]
@@ -119,16 +122,24 @@ class StreamPolicy(Message):
     windows: Annotated[dict[Level, Window], Field(max_length=16)]
     device_windows: dict[Level, DeviceWindow] = Field(default={}, max_length=16)
     learning: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of a window's public tilt that pays for what the calibrator learns from it."""
+    """The share of a window's public tilt that is charged for the statistics from which Θ is learned."""
     misfit: Literal["cover", "report"] = "cover"
-    """Whether Θ also covers correlation over long lags that a first-order chain does not have, or it is only told."""
+    """Whether Θ also covers correlation over long lags that no fitted first-order chain has, or only reports it."""
+
+    @property
+    def counts_changed(self) -> int:
+        """How many counts of a histogram one tick can change, each by one: of two states, one count fixes the other."""
+        return 1 if len(self.states) == 2 else 2
+
+    @property
+    def device_window_tilt(self) -> float:
+        """The tilt of one tick by all device windows together, in nats."""
+        return sum(self.counts_changed / window.scale for window in self.device_windows.values())
 
     @model_validator(mode="after")
-    def _a_window_has_one_maker(self) -> Self:
+    def _window_names_differ(self) -> Self:
         if self.windows.keys() & self.device_windows.keys():
-            raise ValueError(
-                "a window is the calibrator's or the device's, not both: give them different names"
-            )
+            raise ValueError("windows and device_windows must have different names")
         return self
 
     @model_validator(mode="after")
@@ -138,15 +149,15 @@ class StreamPolicy(Message):
             raise ValueError(f"theta must be {shape} for {len(self.states)} states")
         if len(self.states) > 2 and self.adversary != "prior":
             raise ValueError(
-                "against an adversary who knows other states only two states are offered: "
-                'with more, say adversary = "prior"'
+                f"adversary = {self.adversary!r} is supported for two states only: "
+                'with more, write adversary = "prior"'
             )
         return self
 
     @model_validator(mode="after")
     def _methods_hold(self) -> Self:
         for name, window in self.windows.items():
-            reason = why_not(window.method, self.adversary, self.theta.start.chains)
+            reason = self.theta.start.chains.method_error(window.method, self.adversary)
             if reason is not None:
                 raise ValueError(f"windows.{name}.method: {reason}")
         return self
@@ -156,18 +167,18 @@ class StreamPolicy(Message):
         if len(set(self.states)) != len(self.states):
             raise ValueError("states must have different names")
         if isinstance(self.discretiser, Threshold) and len(self.states) != 2:
-            raise ValueError("a threshold makes two states")
+            raise ValueError("discretiser: a threshold needs exactly two states")
         if isinstance(self.discretiser, Bins) and len(self.discretiser.edges) + 1 != len(self.states):
-            raise ValueError("bins make one state more than they have edges")
+            raise ValueError("discretiser: bins need one state more than they have edges")
         if isinstance(self.discretiser, Labels) and not set(self.discretiser.aliases.values()) <= set(
             self.states
         ):
-            raise ValueError("aliases must stand for states of this stream")
+            raise ValueError("discretiser: aliases must map to states of this stream")
         return self
 
 
 class Policy(Message):
-    """`policy`, retained, signed by ops: what every device of the cohort does."""
+    """`policy`, retained, signed by ops: the rules that every device of the cohort follows."""
 
     v: Literal[1] = 1
     version: Version
@@ -176,7 +187,7 @@ class Policy(Message):
 
 
 class NoiseSetting(Message):
-    """`noise/<stream>[/<device>]`, retained, signed by the calibrator: Θ now believed and the noise for it."""
+    """`noise/<stream>[/<device>]`, retained, signed by the calibrator: the learned Θ and the noise for it."""
 
     v: Literal[1] = 1
     version: Version
@@ -184,8 +195,8 @@ class NoiseSetting(Message):
     cohort: Level
     stream: Level
     device: Level | None = None
-    theta: Theta
-    noise: Noise
+    theta: ThetaMessage
+    noise: NoiseMessage
 
     @model_validator(mode="after")
     def _same_states(self) -> Self:
@@ -195,9 +206,9 @@ class NoiseSetting(Message):
 
 
 class Batch(Message):
-    """`z/<shard>/<device>/<stream>`: a run of ticks, each state already perturbed.
+    """`z/<shard>/<device>/<stream>`: a run of consecutive ticks with their sanitized states.
 
-    `after` is the last tick this device made before `first`: what lies between is a gap, and never comes.
+    `after` is the last tick that the device used before `first`. The ticks between them are a gap: they are never sent.
     """
 
     v: Literal[1] = 1
@@ -220,12 +231,12 @@ class Batch(Message):
             raise ValueError("the last tick must be below 2^53")
         size = packed_size(self.count, self.bits)
         if len(self.states) != 4 * -(-size // 3) or self.states.count("=") != -size % 3:
-            raise ValueError("states do not have the length that count and bits ask for")
+            raise ValueError("states must have the length that count and bits determine")
         return self
 
 
 class Counted(Message):
-    """What is durably counted of one stream: everything up to `highest` but the holes (inclusive ranges)."""
+    """The ticks of one stream that are counted durably: all up to `highest` except the holes (inclusive ranges)."""
 
     highest: Tick
     holes: Annotated[tuple[tuple[Tick, Tick], ...], Field(max_length=4096)] = ()
@@ -236,14 +247,14 @@ class Counted(Message):
         if any(first > last for first, last in self.holes) or any(
             left[1] >= right[0] for left, right in pairwise(self.holes)
         ):
-            raise ValueError("holes must be ranges that rise and do not touch each other")
+            raise ValueError("holes must be disjoint ranges in rising order")
         if ends and ends[-1] >= self.highest:
             raise ValueError("holes must lie below highest")
         return self
 
 
 class Seen(Message):
-    """`seen/<device>`, retained: what the calibrator has durably counted, so the device may forget it."""
+    """`seen/<device>`, retained: the ticks that the calibrator has counted durably; the device may delete them."""
 
     v: Literal[1] = 1
     streams: dict[Level, Counted]
@@ -257,7 +268,7 @@ class Refusal(Message):
 
 
 class StreamStatus(Message):
-    """One stream on one device. sampled = counted + buffered + dropped, in ticks."""
+    """One stream of one device, in ticks: sampled = counted + buffered + dropped."""
 
     noise: Version | None
     refused: Refusal | None = None
@@ -267,7 +278,7 @@ class StreamStatus(Message):
 
 
 class Status(Message):
-    """`status/<device>`, retained, and the last will (online false, nothing else known)."""
+    """`status/<device>`, retained; also the last will, with `online` false and nothing else."""
 
     v: Literal[1] = 1
     online: bool
@@ -277,7 +288,7 @@ class Status(Message):
 
 
 class Release(Message):
-    """`release/<stream>/<window>/<scope>`, retained: a noisy histogram of one closed window."""
+    """`release/<stream>/<window>/<scope>`, retained: the noisy histogram of one closed window."""
 
     v: Literal[1] = 1
     stream: Level
@@ -292,13 +303,13 @@ class Release(Message):
     frequencies: tuple[float, ...]
     standard_errors: tuple[Annotated[float, Field(ge=0)], ...]
     intervals: tuple[tuple[float, float], ...]
-    """For each state, where its frequency lies with 95% confidence."""
+    """For each state, a 95% confidence interval of its frequency."""
     scale: Annotated[float, Field(gt=0)]
     tilt: NanoNats
     loss: Annotated[float, Field(ge=0)]
     budget: Epsilon
     adversary: Adversary
-    theta: Theta
+    theta: ThetaMessage
     entry: Annotated[int, Field(ge=1)]
 
     @model_validator(mode="after")
@@ -308,38 +319,39 @@ class Release(Message):
         columns = (self.states, self.counts, self.frequencies, self.standard_errors, self.intervals)
         if len({len(column) for column in columns}) != 1:
             raise ValueError(
-                "states, counts, frequencies, standard_errors and intervals must be equally many"
+                "states, counts, frequencies, standard_errors and intervals must have the same length"
             )
         if self.theta.k != len(self.states):
-            raise ValueError("theta must be for as many states as there are")
+            raise ValueError("theta must be for as many states as states names")
         return self
 
 
 class Account(Message):
-    """One audience's account: the loss so far under Θ, and what is left of the budget."""
+    """One audience's account: its budget, the loss so far under Θ, and the rest of the budget."""
 
     budget: Epsilon
     loss: Annotated[float, Field(ge=0)]
     left: float
-    theta: Theta
+    theta: ThetaMessage
 
 
 class Misfit(Message):
-    """The band of lags over which correlation exceeds that of the fitted chains most, beyond doubt."""
+    """The band of lags whose correlation exceeds that of the fitted chains most, and significantly."""
 
     first: Annotated[int, Field(ge=1)]
     last: Annotated[int, Field(ge=1)]
     seen: float
     fitted: float
     covered: bool
-    """Whether Θ reaches so far that a chain in it has the correlation seen; a policy may want it told only."""
+    """Whether Θ contains a chain with the correlation seen. A policy may ask that misfit is only reported."""
 
 
 class LedgerState(Message):
     """`ledger/<stream>`, retained: both audiences' accounts.
 
-    `head` is the digest of the last entry, which covers all before it; `seal` is the calibrator's signature
-    over cohort, stream, entries and head, so that an old database is found out (calibrator/ledger/high_water_mark.py).
+    `head` is the digest of the last entry, which covers all entries before it. `seal` is the calibrator's signature
+    over cohort, stream, entries and head; it reveals a database restored from an old backup
+    (calibrator/ledger/high_water_mark.py).
     """
 
     v: Literal[1] = 1
@@ -349,11 +361,11 @@ class LedgerState(Message):
     operator: Account
     public: Account
     late: Annotated[int, Field(ge=0)] = 0
-    """Ticks that came after their window had closed: counted, in no release."""
+    """Ticks that arrived after their window had closed: they are counted, but in no release."""
     stopped: str | None = None
-    """Why nothing more is released, if that is so."""
+    """Why the stream releases nothing further; None while it releases."""
     misfit: Misfit | None = None
-    """How far the data is from the chains that the promise assumes; none before there is evidence, or without it."""
+    """How far the data deviates from the chains that the guarantee assumes; None while there is no evidence of it."""
     head: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     seal: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")] | None = None
 
@@ -362,40 +374,41 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def encode(message: BaseModel) -> bytes:
-    """The payload of a message: compact JSON."""
+    """Return the payload of a message: compact JSON."""
     return message.model_dump_json().encode()
 
 
 def decode(model: type[M], payload: bytes) -> M:
-    """The message in a payload, or Rejected. Never echoes the payload's values."""
-    if len(payload) > LARGEST:
-        raise Rejected(Reason.TOO_LARGE, f"{len(payload)} bytes, at most {LARGEST} are read")
+    """Return the message in a payload; raise Rejected, whose text never repeats the payload's values."""
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise Rejected(Reason.TOO_LARGE, f"{len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} are read")
     try:
         message = model.model_validate_json(payload)
     except ValidationError as error:
         raise _rejection(model, error) from None
-    # The version has a default for whoever makes a message, not for whoever reads one.
+    # The default of `v` is for those who create a message; in a received one it is required.
     if "v" in model.model_fields and "v" not in message.model_fields_set:
         raise Rejected(Reason.UNKNOWN_VERSION, f"{model.__name__}: v: Field required")
     return message
 
 
 def _rejection(model: type[BaseModel], error: ValidationError) -> Rejected:
-    """Name the first offending field and the rule, without the value that broke it.
+    """Return a rejection that names the first invalid field and the rule it breaks, without its value.
 
-    A wrong version goes before all else: it explains the fields that are unknown as well.
+    A wrong version takes precedence, because it also explains unknown fields.
     """
     errors = error.errors(include_input=False, include_context=False, include_url=False)
     first = next((each for each in errors if each["loc"][-1:] == ("v",)), errors[0])
-    # Names of unknown fields are the sender's: only such as could be ours are repeated.
-    where = ".".join(part if LEVEL.fullmatch(part) else "…" for part in way(first["loc"])) or "the message"
+    # The sender chooses the names of unknown fields: only those that could be a name of the contract are repeated.
+    path = field_path(first["loc"])
+    where = ".".join(part if LEVEL.fullmatch(part) else "…" for part in path) or "the message"
     reason = Reason.UNKNOWN_VERSION if first["loc"][-1:] == ("v",) else Reason.MALFORMED
     what = "unknown kind" if first["type"] == "union_tag_invalid" else first["msg"]
     return Rejected(reason, f"{model.__name__}: {where}: {what}")
 
 
 def canonical(message: BaseModel) -> bytes:
-    """The one byte string that stands for a message when it is signed: sorted keys, no spaces, UTF-8."""
+    """Return the bytes of a message that are signed: JSON with sorted keys, without spaces, in UTF-8."""
     return json.dumps(
         message.model_dump(mode="json"),
         sort_keys=True,

@@ -1,4 +1,4 @@
-"""The noise of a stream on the wire: `{rho0, rho1}` for two states, an emission matrix with its proof for more."""
+"""Noise on the wire: `{rho0, rho1}` for two states, an emission matrix with its certificate for more."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from hushmq.broker.contract.message_base import MORE, TWO, Message, Probability
+from hushmq.broker.contract.message_base import BINARY_TAG, CATEGORICAL_TAG, Message, Probability
 from hushmq.broker.contract.problem import Problem
-from hushmq.pufferfish.binary.stream_loss import Noise as BinaryNoise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.categorical import contraction
-from hushmq.pufferfish.categorical.transition_intervals import Rows
+from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
 
 
-class Flips(Message):
+class BinaryNoiseMessage(Message):
     """Independent noise on bits: ρ0 = P(Z=1|X=0), ρ1 = P(Z=0|X=1)."""
 
     rho0: Probability
@@ -30,7 +30,7 @@ class Flips(Message):
 
     @property
     def words(self) -> str:
-        return f"ρ {self.rho0:.4f}, {self.rho1:.4f}"
+        return self.noise.in_words()
 
     @model_validator(mode="after")
     def _informative(self) -> Self:
@@ -39,22 +39,22 @@ class Flips(Message):
         return self
 
 
-class Side(Message):
-    """One side of a certificate: a step of so many hops keeps the bound on the loss from that side, in nats."""
+class CertificateSideMessage(Message):
+    """One side of a certificate: a bound on the loss from that side, in nats, preserved by a step of `hops` ticks."""
 
     hops: Annotated[int, Field(ge=1, le=1024)]
     bound: Annotated[float, Field(ge=0)]
 
 
-class Certificate(Message):
-    """What proves that a tilt of `tau` at every tick is within ε for Θ: the device checks it, it does not search.
+class CertificateMessage(Message):
+    """Proof that a tilt of `tau` at every tick is within ε for Θ, which the device verifies without any search.
 
-    `tau` is for everything made from one tick together: the sanitized stream and the device's own windows.
+    `tau` covers everything that the device publishes about one tick: its sanitized state and its device windows.
     """
 
     tau: Annotated[float, Field(gt=0)]
-    left: Side
-    right: Side
+    left: CertificateSideMessage
+    right: CertificateSideMessage
 
     @property
     def proof(self) -> contraction.Certificate:
@@ -63,24 +63,30 @@ class Certificate(Message):
         )
 
     @classmethod
-    def of(cls, proof: contraction.Certificate) -> Certificate:
-        left, right = (Side(hops=hops, bound=bound) for hops, bound in (proof.left, proof.right))
+    def of(cls, proof: contraction.Certificate) -> CertificateMessage:
+        left, right = (
+            CertificateSideMessage(hops=hops, bound=bound) for hops, bound in (proof.left, proof.right)
+        )
         return cls(tau=proof.tau, left=left, right=right)
 
 
-class Emission(Message):
+class CategoricalNoiseMessage(Message):
     """Independent noise on states: state u is sent as z with probability emission[u][z]."""
 
     emission: Annotated[tuple[tuple[Probability, ...], ...], Field(min_length=3, max_length=256)]
-    certificate: Certificate
+    certificate: CertificateMessage
 
     @property
     def k(self) -> int:
         return len(self.emission)
 
     @property
+    def noise(self) -> CategoricalNoise:
+        return CategoricalNoise(self.emission)
+
+    @property
     def words(self) -> str:
-        return kept(self.emission)
+        return self.noise.in_words()
 
     @model_validator(mode="after")
     def _informative(self) -> Self:
@@ -94,24 +100,20 @@ class Emission(Message):
         return self
 
 
-def kept(emission: Rows) -> str:
-    """How often a state is sent as it is, in words."""
-    truths = [row[state] for state, row in enumerate(emission)]
-    low, high = min(truths), max(truths)
-    return f"kept {low:.4f}" if low == high else f"kept {low:.4f}–{high:.4f}"
-
-
 def _shape(value: Any) -> str:
     if isinstance(value, dict):
-        return MORE if value.keys() & {"emission", "certificate"} else TWO
-    return MORE if isinstance(value, Emission) else TWO
+        return CATEGORICAL_TAG if value.keys() & {"emission", "certificate"} else BINARY_TAG
+    return CATEGORICAL_TAG if isinstance(value, CategoricalNoiseMessage) else BINARY_TAG
 
 
-Noise = Annotated[Annotated[Flips, Tag(TWO)] | Annotated[Emission, Tag(MORE)], Discriminator(_shape)]
+NoiseMessage = Annotated[
+    Annotated[BinaryNoiseMessage, Tag(BINARY_TAG)] | Annotated[CategoricalNoiseMessage, Tag(CATEGORICAL_TAG)],
+    Discriminator(_shape),
+]
 
 
-def flips_of(noise: Flips | Emission) -> BinaryNoise:
-    """The noise of a stream that is known to have two states; Problem where it has more."""
-    if isinstance(noise, Emission):
-        raise Problem(f"the stream has {noise.k} states, and this is for two")
+def binary_noise_of(noise: BinaryNoiseMessage | CategoricalNoiseMessage) -> BinaryNoise:
+    """Return the noise of a stream with two states; raise Problem if it has more."""
+    if isinstance(noise, CategoricalNoiseMessage):
+        raise Problem(f"the stream has {noise.k} states; two are required here")
     return noise.noise

@@ -1,4 +1,4 @@
-"""States packed into bytes: the smallest whole number of bits each, first state in the highest bits."""
+"""Packs states into bytes: each takes the smallest sufficient number of bits, the first state the highest bits."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from hushmq.broker.contract.problem import Reason, Rejected
 
 
 def bits_for(states: int) -> int:
-    """Bits one of `states` states takes."""
+    """Return the number of bits that one of `states` states takes."""
     return max(1, (states - 1).bit_length())
 
 
 def packed_size(count: int, bits: int) -> int:
-    """Bytes that `count` states of `bits` bits take."""
+    """Return the number of bytes that `count` states of `bits` bits take."""
     return (count * bits + 7) // 8
 
 
 def pack(states: Sequence[int], bits: int = 1) -> str:
-    """States as base64; the last byte is filled with zero bits."""
+    """Return the packed states in base64; the last byte is padded with zero bits."""
     size = packed_size(len(states), bits)
     if bits in _DIGITS:
         number = int(bytes(states).translate(_DIGITS[bits]) or b"0", 1 << bits)
@@ -30,7 +30,7 @@ def pack(states: Sequence[int], bits: int = 1) -> str:
 
 
 def unpack(text: str, count: int, bits: int = 1) -> bytes:
-    """The states of a packed text, one byte each, or Rejected when it is not exactly what `pack` makes."""
+    """Return the states of a packed text, one byte each; raise Rejected unless `pack` makes exactly this text."""
     try:
         packed = a2b_base64(text, strict_mode=True)
     except ValueError:
@@ -44,7 +44,7 @@ def unpack(text: str, count: int, bits: int = 1) -> bytes:
     number = int.from_bytes(packed, "big")
     spare = len(packed) * 8 - count * bits
     if number & ((1 << spare) - 1):
-        raise Rejected(Reason.MALFORMED, "states: the filling bits are not zero")
+        raise Rejected(Reason.MALFORMED, "states: the padding bits are not zero")
     number >>= spare
     if bits in _FORMATS:
         return f"{number:0{count}{_FORMATS[bits]}}".encode().translate(_VALUES)
@@ -54,7 +54,7 @@ def unpack(text: str, count: int, bits: int = 1) -> bytes:
     return bytes([states[text[start : start + bits]] for start in range(0, count * bits, bits)])
 
 
-# A whole number is read from digits, and written as digits, in a time that grows with its length and no faster.
+# Converting between an integer and its digits in a base that is a power of two takes linear time.
 _DIGITS = {
     bits: bytes(b"0123456789abcdefghijklmnopqrstuv"[value % (1 << bits)] for value in range(256))
     for bits in range(1, 6)

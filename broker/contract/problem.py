@@ -1,4 +1,4 @@
-"""What went wrong, in words for the person who can mend it, or as a reason code on the wire."""
+"""The two errors of the contract: a problem that a person can correct, and the rejection of a message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Problem(Exception):
-    """Raised when a person can mend the cause: shown as one line, without traceback, exit code 2."""
+    """Raised when a person can correct the cause: shown as one line, without traceback, exit code 2."""
 
 
 class Reason(StrEnum):
@@ -35,7 +35,7 @@ class Reason(StrEnum):
 
 
 class Rejected(Exception):
-    """Raised when a message is refused; nothing has changed. Carries the code and one sentence."""
+    """Raised when a message is refused; no state has changed. Carries the reason code and one sentence."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

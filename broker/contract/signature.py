@@ -1,7 +1,7 @@
 """Ed25519 signatures over the canonical encoding of a message, and the key files.
 
-The signed bytes are `hushmq/1/<kind>`, a line feed and the canonical JSON, so that a signature for one kind of
-message never counts for another. A key file holds 32 bytes as base64 in one line; a private one is refused
+The signed bytes are `hushmq/1/<model>`, a line feed and the canonical JSON, so that the signature of one type of
+message is never valid for another. A key file holds 32 bytes as base64 in one line; a private key file is refused
 unless only its owner can read it.
 """
 
@@ -26,7 +26,7 @@ S = TypeVar("S", Policy, NoiseSetting)
 
 
 class Signed(Message, Generic[S]):
-    """What goes over the wire for a signed message: the message, the key's id and the signature."""
+    """A signed message on the wire: the message, the id of the key and the signature."""
 
     v: Literal[1] = 1
     message: S
@@ -35,9 +35,9 @@ class Signed(Message, Generic[S]):
 
 
 _ENVELOPES: dict[type[Message], Any] = {Policy: Signed[Policy], NoiseSetting: Signed[NoiseSetting]}
-"""The kinds of message that are ever signed."""
+"""The envelope of every type of message that is signed."""
 SEAL = b"hushmq/1/seal\n"
-"""Stands before a sealed text, so that a seal never counts as the signature of a message."""
+"""Prefix of a sealed text, so that a seal is never valid as the signature of a message."""
 
 
 def _signed_bytes(message: Policy | NoiseSetting) -> bytes:
@@ -53,17 +53,18 @@ class PublicKey:
 
     @classmethod
     def parse(cls, text: str) -> PublicKey:
-        """A key from its base64 text; ValueError says what is wrong."""
+        """Return the key of a base64 text; raise ValueError that says what is wrong with it."""
         return cls(_key_bytes(text))
 
     def __str__(self) -> str:
         return b64encode(self.raw).decode()
 
     def verifies(self, message: Policy | NoiseSetting, signature: bytes) -> bool:
+        """Whether the matching private key made the signature for the message."""
         return self._fits(signature, _signed_bytes(message))
 
     def sealed(self, text: bytes, seal: str) -> bool:
-        """Whether the private key of this one sealed the text."""
+        """Whether the matching private key sealed the text."""
         try:
             signature = b64decode(seal)
         except ValueError:
@@ -103,7 +104,7 @@ class PrivateKey:
         return envelope
 
     def seal(self, text: bytes) -> str:
-        """A signature over a text that is no message: for the owner of the key to know it again."""
+        """Return a signature over a text that is not a message, so that the owner of the key can recognise it."""
         return b64encode(self._key.sign(SEAL + text)).decode()
 
     def save(self, path: Path) -> None:
@@ -119,7 +120,7 @@ class PrivateKey:
 
     @classmethod
     def load(cls, path: Path) -> PrivateKey:
-        """Read a key file that only its owner can read."""
+        """Read a key file; raise Problem unless only its owner can read it and it holds a key."""
         try:
             with path.open(encoding="ascii", errors="replace") as file:
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -145,13 +146,15 @@ def _key_bytes(text: str) -> bytes:
 
 
 def verify(model: type[S], payload: bytes, keys: Iterable[PublicKey]) -> S:
-    """The signed message in a payload, signed by one of the keys, or Rejected."""
+    """Return the message in a signed payload; raise Rejected unless one of the keys has signed it."""
     signed: Signed[S] = decode(_ENVELOPES[model], payload)
     for key in keys:
         if key.id == signed.key:
             signature = b64decode(signed.signature)
-            # One text only stands for a signature: base64 has spare bits that must be zero.
+            # A signature has only one valid text: the unused bits of base64 must be zero.
             if b64encode(signature).decode() == signed.signature and key.verifies(signed.message, signature):
                 return signed.message
-            raise Rejected(Reason.BAD_SIGNATURE, f"the signature does not fit the message and key {key.id}")
-    raise Rejected(Reason.UNKNOWN_KEY, f"key {signed.key} is not among those trusted")
+            raise Rejected(
+                Reason.BAD_SIGNATURE, f"the signature is not valid for the message and key {key.id}"
+            )
+    raise Rejected(Reason.UNKNOWN_KEY, f"key {signed.key} is not trusted here")

@@ -1,4 +1,4 @@
-"""Θ on the wire: a class of stationary chains, `{q, r}` for two states and `{low, high}` for more."""
+"""Θ on the wire, a set of stationary chains: `{q, r}` for two states and `{low, high}` for more."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Annotated, Any, Self, overload
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from hushmq.broker.contract.message_base import MORE, TWO, Message, Probability
+from hushmq.broker.contract.message_base import BINARY_TAG, CATEGORICAL_TAG, Message, Probability
 from hushmq.broker.contract.problem import Problem
-from hushmq.pufferfish.binary.stream_loss import Box
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 
 Entry = Annotated[float, Field(ge=0, le=1)]
 Matrix = Annotated[tuple[tuple[Entry, ...], ...], Field(min_length=3, max_length=256)]
@@ -29,8 +30,8 @@ class Interval(Message):
         return self
 
 
-class BinaryTheta(Message):
-    """A class of chains over two states: P(0→1) within q, P(1→0) within r."""
+class BinaryThetaMessage(Message):
+    """Θ for two states: all chains with P(0→1) within q and P(1→0) within r."""
 
     q: Interval
     r: Interval
@@ -40,37 +41,37 @@ class BinaryTheta(Message):
         return 2
 
     @property
-    def chains(self) -> Box:
-        return Box(self.q.low, self.q.high, self.r.low, self.r.high)
+    def chains(self) -> BinaryTheta:
+        return BinaryTheta(self.q.low, self.q.high, self.r.low, self.r.high)
 
-    def contains(self, other: BinaryTheta | IntervalTheta) -> bool:
-        return isinstance(other, BinaryTheta) and self.chains.contains(other.chains)
+    def contains(self, other: BinaryThetaMessage | CategoricalThetaMessage) -> bool:
+        return isinstance(other, BinaryThetaMessage) and self.chains.contains(other.chains)
 
 
-class Entrywise(Message):
+class TransitionIntervalsMessage(Message):
     """Transition matrices P with low ≤ P ≤ high in every entry; row x holds P(x→y) for every y."""
 
     low: Matrix
     high: Matrix
 
     @property
-    def intervals(self) -> Intervals:
-        return Intervals(self.low, self.high)
+    def intervals(self) -> TransitionIntervals:
+        return TransitionIntervals(self.low, self.high)
 
     @model_validator(mode="after")
     def _some_chain_is_in_it(self) -> Self:
-        _ = self.intervals  # says which entry is wrong
+        _ = self.intervals  # raises ValueError that names the wrong entry
         return self
 
 
-class IntervalTheta(Entrywise):
-    """A class of chains over more than two states, entrywise.
+class CategoricalThetaMessage(TransitionIntervalsMessage):
+    """Θ for more than two states: all chains whose transition probabilities lie between `low` and `high`.
 
-    With `backward` the chain reversed in time lies within that as well: row x holds P(y before | x) for every y.
-    What `low` and `high` imply for the reversal always counts, so it may be left out.
+    With `backward`, the chain reversed in time lies within those intervals as well: row x holds P(y before | x) for
+    every y. The intervals that `low` and `high` imply for the reversed chain always apply, so `backward` is optional.
     """
 
-    backward: Entrywise | None = None
+    backward: TransitionIntervalsMessage | None = None
 
     @model_validator(mode="after")
     def _both_directions_agree(self) -> Self:
@@ -79,7 +80,7 @@ class IntervalTheta(Entrywise):
         try:
             _ = self.chains
         except ValueError as error:
-            raise ValueError(f"backward does not go with low and high: {error}") from None
+            raise ValueError(f"backward contradicts low and high: {error}") from None
         return self
 
     @property
@@ -87,51 +88,64 @@ class IntervalTheta(Entrywise):
         return len(self.low)
 
     @property
-    def chains(self) -> Class:
-        return _class_of(self.intervals, None if self.backward is None else self.backward.intervals)
+    def chains(self) -> CategoricalTheta:
+        return _categorical_theta(self.intervals, None if self.backward is None else self.backward.intervals)
 
-    def contains(self, other: BinaryTheta | IntervalTheta) -> bool:
-        """Whether every chain of the other is in this: what is implied for the reversal needs no comparison."""
+    def contains(self, other: BinaryThetaMessage | CategoricalThetaMessage) -> bool:
+        """Whether every chain of the other Θ is in this one.
+
+        Intervals of the reversed chain are compared only where `backward` states them: implied ones follow.
+        """
         return (
-            isinstance(other, IntervalTheta)
+            isinstance(other, CategoricalThetaMessage)
             and self.intervals.contains(other.intervals)
             and (self.backward is None or self.backward.intervals.contains(other.chains.backward))
         )
 
 
-# What the forward intervals imply for the reversal takes a while, and is asked for with every setting and release.
-_class_of = lru_cache(maxsize=4096)(Class.of)
+# Deriving the intervals of the reversed chain is slow, and needed for every setting and release.
+_categorical_theta = lru_cache(maxsize=4096)(CategoricalTheta.of)
 
 
 def _shape(value: Any) -> str:
     if isinstance(value, dict):
-        return TWO if value.keys() & {"q", "r"} else MORE
-    return MORE if isinstance(value, IntervalTheta) else TWO
+        return BINARY_TAG if value.keys() & {"q", "r"} else CATEGORICAL_TAG
+    return CATEGORICAL_TAG if isinstance(value, CategoricalThetaMessage) else BINARY_TAG
 
 
-Theta = Annotated[
-    Annotated[BinaryTheta, Tag(TWO)] | Annotated[IntervalTheta, Tag(MORE)], Discriminator(_shape)
+ThetaMessage = Annotated[
+    Annotated[BinaryThetaMessage, Tag(BINARY_TAG)] | Annotated[CategoricalThetaMessage, Tag(CATEGORICAL_TAG)],
+    Discriminator(_shape),
 ]
 
 
 @overload
-def theta_of(chains: Box) -> BinaryTheta: ...
+def theta_message(chains: BinaryTheta) -> BinaryThetaMessage: ...
 @overload
-def theta_of(chains: Class) -> IntervalTheta: ...
-def theta_of(chains: Box | Class) -> BinaryTheta | IntervalTheta:
-    """How a class of chains is written on the wire."""
-    if isinstance(chains, Box):
-        return BinaryTheta(
+def theta_message(chains: CategoricalTheta) -> CategoricalThetaMessage: ...
+def theta_message(chains: BinaryTheta | CategoricalTheta) -> BinaryThetaMessage | CategoricalThetaMessage:
+    """Return Θ as a message."""
+    if isinstance(chains, BinaryTheta):
+        return BinaryThetaMessage(
             q=Interval(low=chains.q_low, high=chains.q_high), r=Interval(low=chains.r_low, high=chains.r_high)
         )
     forward, backward = chains.forward, chains.backward
-    return IntervalTheta(
-        low=forward.low, high=forward.high, backward=Entrywise(low=backward.low, high=backward.high)
+    return CategoricalThetaMessage(
+        low=forward.low,
+        high=forward.high,
+        backward=TransitionIntervalsMessage(low=backward.low, high=backward.high),
     )
 
 
-def box_of(theta: BinaryTheta | IntervalTheta) -> Box:
-    """Θ of a stream that is known to have two states; Problem where it has more."""
-    if isinstance(theta, IntervalTheta):
-        raise Problem(f"the stream has {theta.k} states, and this is for two")
+def binary_theta_of(theta: BinaryThetaMessage | CategoricalThetaMessage) -> BinaryTheta:
+    """Return the Θ of a stream with two states; raise Problem if it has more."""
+    if isinstance(theta, CategoricalThetaMessage):
+        raise Problem(f"the stream has {theta.k} states; two are required here")
+    return theta.chains
+
+
+def categorical_theta_of(theta: BinaryThetaMessage | CategoricalThetaMessage) -> CategoricalTheta:
+    """Return the Θ of a stream with more than two states; raise Problem if it has two."""
+    if isinstance(theta, BinaryThetaMessage):
+        raise Problem("the stream has two states; more are required here")
     return theta.chains

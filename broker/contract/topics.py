@@ -1,7 +1,7 @@
 """Every topic of the contract, built and parsed in this one place.
 
-A level is `[a-z0-9_-]{1,64}`: a space or a dot poisons a NATS connection. All topics of a site live below
-`hush/1/<cohort>/`; the 1 is the version of this layout and changes when the layout does.
+A level is `[a-z0-9_-]{1,64}`, because a space or a dot breaks a NATS connection. All topics of a cohort are below
+`hush/1/<cohort>/`; the 1 is the version of this layout and changes with it.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ LEVEL = re.compile(r"[a-z0-9_-]{1,64}")
 ROOT = "hush/1"
 SHARDS = 16
 COHORT = "cohort"
-"""The scope of a release about the whole cohort. No device may be called so: devices write releases of their name."""
+"""The scope of a release about the whole cohort. No device may have this name: devices publish under their name."""
 
-Kind = Literal["policy", "noise", "z", "seen", "status", "release", "ledger"]
+TopicKind = Literal["policy", "noise", "z", "seen", "status", "release", "ledger"]
 
 
 def level(name: str) -> str:
-    """The name itself if it may stand as one topic level, otherwise ValueError."""
+    """Return the name if it is a valid topic level; raise ValueError otherwise."""
     if not LEVEL.fullmatch(name):
-        raise ValueError(f"{name!r} is no topic level: use 1 to 64 of a-z, 0-9, '_' and '-'")
+        raise ValueError(f"{name!r} is not a valid topic level: use 1 to 64 of a-z, 0-9, '_' and '-'")
     return name
 
 
 def shard(device: str) -> str:
-    """The shard of a device, one hexadecimal digit: the same for ever, on every machine."""
+    """Return the shard of a device, one hexadecimal digit: a stable hash, the same on every machine."""
     return f"{blake2b(device.encode(), digest_size=1).digest()[0] % SHARDS:x}"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A parsed topic. Fields that the kind of topic does not have are None."""
+    """A parsed topic. Levels that topics of this kind do not have are None."""
 
     cohort: str
-    kind: Kind
+    kind: TopicKind
     device: str | None = None
     stream: str | None = None
     window: str | None = None
@@ -78,13 +78,13 @@ class Topics:
     def ledger(self, stream: str) -> str:
         return self._below("ledger", stream)
 
-    def all(self, kind: Kind) -> str:
-        """The subscription filter for every topic of a kind."""
+    def all(self, kind: TopicKind) -> str:
+        """Return the subscription filter for every topic of a kind."""
         return self.policy if kind == "policy" else f"{self._below(kind)}/#"
 
 
 def parse(topic: str) -> Address | None:
-    """The address a topic stands for, or None when it is none of ours."""
+    """Return the address of a topic, or None when it is not a topic of the contract."""
     root, *rest = topic.split("/", 2)
     parts = rest[1].split("/") if len(rest) == 2 and f"{root}/{rest[0]}" == ROOT else []
     if len(parts) < 2 or not all(LEVEL.fullmatch(part) for part in parts):

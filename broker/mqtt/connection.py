@@ -1,12 +1,12 @@
-"""The one owner of an MQTT connection: connects for ever, publishes only what can be handed over now.
+"""The single owner of an MQTT connection: reconnects for ever, and never queues a message while it is offline.
 
-Promises. Nothing is sent behind the caller's back: `publish` hands over at once or raises Offline, and what
-was handed over when a connection broke is forgotten, its `on_acknowledged` never called. An exception in a
-callback stops nothing. `stop` returns within its time-out whatever the broker does. `connected` is true only
-while the broker has accepted us and granted every subscription.
+What it promises. `publish` passes the message to the network thread at once or raises Offline. When a connection
+breaks, its unacknowledged messages are discarded: they are not sent again, and their `on_acknowledged` is never called.
+An exception in a callback does not end the connection. `stop` returns within its time-out whatever the broker does.
+`connected` is true only while the broker has accepted the client and granted every subscription.
 
-Callbacks run on the network thread, without any lock held: they may publish, and must be quick.
-An acknowledgement says that the broker has read the message, no more: a forbidden one is acknowledged too.
+Callbacks run on the network thread, with no lock held: they may publish, and must be quick. An acknowledgement proves
+only that the broker has read the message: brokers also acknowledge messages that they forbid.
 """
 
 from __future__ import annotations
@@ -30,18 +30,16 @@ from hushmq.broker.mqtt.link import Link, Will, back_off
 __all__ = ["Connection", "Endpoint", "Offline", "Tls", "Will"]
 
 SETTLED = 5.0
-"""A connection usable for so long (seconds) ends a series of failures; a shorter one counts as one more."""
+"""Seconds for which a connection must be usable to reset the back-off; a shorter one counts as a failure."""
 WATCH = 1.0
-"""The network thread looks after its clocks (keep-alive, time-outs) at least this often, in seconds."""
-
-
+"""The network thread checks its deadlines (keep-alive, time-outs) at least this often, in seconds."""
 HUNG = 120.0
-"""A network thread that has not come round for so long (seconds) hangs: a pause, a name looked up in vain and a
-handshake that times out take less together."""
+"""Seconds without progress after which the network thread is considered hung. A pause, a failing name lookup and a
+handshake that times out together take less."""
 
 
 class Offline(Exception):
-    """Raised when a message cannot be handed over: no connection, or the in-flight window is full."""
+    """Raised when a message cannot be sent now: there is no connection, or the in-flight window is full."""
 
 
 class Connection:
@@ -57,7 +55,7 @@ class Connection:
         on_change: Callable[[bool], None] | None = None,
         will: Will | None = None,
         keep_session: bool = True,
-        ask_twice: bool = False,
+        subscribe_twice: bool = False,
         window: int = 50,
         keepalive: int = 15,
         log: Any | None = None,
@@ -66,7 +64,7 @@ class Connection:
             raise Problem("broker: no address is given; at least one is needed")
         for endpoint in endpoints:
             if endpoint.tls is not None:
-                endpoint.tls.context()  # a missing file is told now, not in the log of a thread
+                endpoint.tls.context()  # raises Problem now, instead of failing later on the network thread
         self._endpoints = tuple(endpoints)
         self._client_id = client_id
         self._subscriptions = tuple(subscriptions)
@@ -74,9 +72,9 @@ class Connection:
         self._on_change = on_change
         self._will = will
         self._keep_session = keep_session
-        # NATS looks up retained messages before a new subscription is live: one published in between comes neither
-        # way. Who must not miss it asks again for what is live by then, and gets retained messages twice.
-        self._ask_twice = ask_twice
+        # NATS looks up retained messages before a new subscription is active, so that one published in between is
+        # missed. Subscribing a second time delivers it, at the price of delivering all retained messages twice.
+        self._subscribe_twice = subscribe_twice
         self._window = window
         self._keepalive = keepalive
         self._log = log if log is not None else structlog.get_logger()
@@ -86,7 +84,7 @@ class Connection:
         self._lock = threading.Condition()
         self._connected = False
         self._in_flight = 0
-        self._handed: deque[tuple[str, bytes, bool, Callable[[], None] | None]] = deque()
+        self._pending: deque[tuple[str, bytes, bool, Callable[[], None] | None]] = deque()
         self._stopping = threading.Event()
         self._stop_timeout = 2.0
         self._came_round = time.monotonic()
@@ -97,21 +95,21 @@ class Connection:
 
     @property
     def connected(self) -> bool:
-        """Usable now: accepted by the broker, every subscription granted."""
+        """Whether the broker has accepted the client and granted every subscription."""
         return self._connected
 
     @property
     def alive(self) -> bool:
-        """The network thread lives, and does not hang."""
+        """Whether the network thread runs and makes progress."""
         return self._thread.is_alive() and time.monotonic() - self._came_round < HUNG
 
     @property
     def in_flight(self) -> int:
-        """Messages handed over and not yet acknowledged."""
+        """The number of messages published and not yet acknowledged."""
         return self._in_flight
 
     def start(self) -> None:
-        """Connect in the background, and again for ever with jittered back-off, from endpoint to endpoint."""
+        """Connect in the background, trying the endpoints in turn, for ever, with jittered back-off."""
         self._came_round = time.monotonic()
         self._thread.start()
 
@@ -123,30 +121,28 @@ class Connection:
         retain: bool = False,
         on_acknowledged: Callable[[], None] | None = None,
     ) -> None:
-        """Hand over one message, QoS 1, or raise Offline."""
+        """Publish one message with QoS 1; raise Offline when that is not possible now."""
         if not topic or any(character in topic for character in "+#\0"):
-            raise ValueError(f"{topic!r} is no topic to publish to")
+            raise ValueError(f"{topic!r} is not a topic to publish to: it is empty or has a wildcard")
         with self._lock:
             if not self._connected:
                 raise Offline(
                     "stopped" if self._stopping.is_set() else self.last_error or "not connected yet"
                 )
             if self._in_flight >= self._window:
-                raise Offline(
-                    f"{self._in_flight} messages await their acknowledgement, the most there may be"
-                )
+                raise Offline(f"{self._in_flight} messages await their acknowledgement, the maximum")
             self._in_flight += 1
-            self._handed.append((topic, payload, retain, on_acknowledged))
-            if len(self._handed) == 1:
+            self._pending.append((topic, payload, retain, on_acknowledged))
+            if len(self._pending) == 1:
                 self._wake()
 
     def wait_connected(self, timeout: float) -> bool:
-        """Wait until usable; False when the time is over first."""
+        """Wait until connected; return False on time-out."""
         with self._lock:
             return self._lock.wait_for(lambda: self._connected, timeout)
 
     def stop(self, timeout: float = 2.0) -> None:
-        """Send what was handed over, DISCONNECT, end the thread; give up on it after `timeout` seconds."""
+        """Send pending messages and DISCONNECT, and end the thread; return after `timeout` seconds at the latest."""
         with self._lock:
             self._stop_timeout = timeout
             self._stopping.set()
@@ -158,7 +154,7 @@ class Connection:
             self._thread.join(timeout)
 
     def _wake(self) -> None:
-        # Full means that a wake-up is waiting already, closed that the thread has ended: nothing to wake.
+        # If the socket is full, a wake-up is pending already; if it is closed, the thread has ended.
         with contextlib.suppress(OSError):
             self._wake_write.send(b"!")
 
@@ -175,13 +171,13 @@ class Connection:
                 settled = self._connect_once(self._endpoints[turn % len(self._endpoints)])
                 failed = 1 if settled else failed + 1
                 turn += 1
-                # A pause before every attempt spreads a herd; it grows once all endpoints have been tried.
+                # Pausing before every attempt avoids a thundering herd; the pause grows once all endpoints have failed.
                 self._stopping.wait(back_off((failed - 1) // len(self._endpoints)))
         finally:
             self._close_wake()
 
     def _connect_once(self, endpoint: Endpoint) -> bool:
-        """Serve one connection until it ends; True if it was usable for long."""
+        """Serve one connection until it ends; return whether it was usable for at least SETTLED seconds."""
         link: Link | None = None
         usable_since: float | None = None
         try:
@@ -192,7 +188,7 @@ class Connection:
                 on_message=self._received,
                 will=self._will,
                 keep_session=self._keep_session,
-                ask_twice=self._ask_twice,
+                subscribe_twice=self._subscribe_twice,
                 keepalive=self._keepalive,
             )
             link.open()
@@ -203,9 +199,9 @@ class Connection:
                     self._usable(endpoint)
                 elif link.error is not None:
                     self._failed(endpoint, link.error)
-                self._hand_over(link)
+                self._send_pending(link)
             if self._stopping.is_set():
-                self._hand_over(link)
+                self._send_pending(link)
                 link.close(self._stop_timeout)
             elif link.error is not None:
                 self._failed(endpoint, link.error)
@@ -223,28 +219,28 @@ class Connection:
             self._connected = not self._stopping.is_set()
             self.last_error = None
             self._lock.notify_all()
-        self._log.info("broker connected", broker=endpoint.url)
+        self._log.info("broker_connected", broker=endpoint.url)
         self._call(self._on_change, True)
 
     def _failed(self, endpoint: Endpoint, why: str) -> None:
         message = f"{endpoint.url}: {why}"
         if message != self.last_error:
-            self._log.warning("broker not usable", broker=endpoint.url, error=why)
+            self._log.warning("broker_unusable", broker=endpoint.url, error=why)
         self.last_error = message
 
     def _lost(self) -> None:
         with self._lock:
             self._connected = False
             self._in_flight = 0
-            self._handed.clear()
+            self._pending.clear()
             self._drain_wake()
         self._call(self._on_change, False)
 
-    def _hand_over(self, link: Link) -> None:
-        if not self._handed:
+    def _send_pending(self, link: Link) -> None:
+        if not self._pending:
             return
         with self._lock:
-            handed, self._handed = self._handed, deque()
+            handed, self._pending = self._pending, deque()
             self._drain_wake()
         for topic, payload, retain, on_acknowledged in handed:
             link.publish(
@@ -264,14 +260,14 @@ class Connection:
         self._call(self._on_message, topic, payload, retained)
 
     def _call(self, callback: Callable[..., None] | None, *arguments: object) -> None:
-        """Call back; an exception is counted and named by its class only, as its text may hold data."""
+        """Call a callback; count an exception and log its class only, because its text may contain data."""
         if callback is None:
             return
         try:
             callback(*arguments)
-        except Exception as error:  # noqa: BLE001  # somebody else's mistake must not end the connection
+        except Exception as error:  # noqa: BLE001  # a caller's mistake must not end the connection
             self.failures += 1
-            self._log.error("callback failed", callback=callback.__qualname__, error=type(error).__name__)
+            self._log.error("callback_failed", callback=callback.__qualname__, error=type(error).__name__)
 
 
 def _in_words(error: Exception) -> str:

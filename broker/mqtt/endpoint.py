@@ -1,4 +1,4 @@
-"""Where to connect, and as whom."""
+"""A broker's address, and the credentials with which to connect to it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """TLS with the system's authorities or one of our own; with a certificate and key, mutual."""
+    """TLS with the system's certificate authorities or the given one; mutual TLS with a certificate and its key."""
 
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """A fresh context, so that a renewed certificate counts from the next connection on."""
+        """Return a new context, so that a renewed certificate is used from the next connection on.
+
+        Raises Problem when a file is missing or is not a PEM file.
+        """
         if (self.certificate is None) != (self.key is None):
-            raise Problem("TLS: a certificate and its key come together; one of them is missing")
+            raise Problem(
+                "TLS: a certificate needs its key, and a key its certificate; one of them is missing"
+            )
         try:
             context = ssl.create_default_context(cafile=self.ca)
         except OSError as error:
@@ -41,13 +46,13 @@ class Tls:
 
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"no PEM file of that kind ({(error.reason or 'unreadable').lower().replace('_', ' ')})"
+        return f"not a valid PEM file ({(error.reason or 'unreadable').lower().replace('_', ' ')})"
     return error.strerror or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One broker and the identity to show it."""
+    """One broker's address, and the identity with which to connect."""
 
     host: str
     port: int
@@ -59,7 +64,7 @@ class Endpoint:
     def parse(
         cls, url: str, *, username: str | None = None, password: str | None = None, tls: Tls | None = None
     ) -> Endpoint:
-        """The endpoint of `mqtt://host[:port]` or `mqtts://host[:port]`; Problem for anything else."""
+        """Return the endpoint of `mqtt://host[:port]` or `mqtts://host[:port]`; raise Problem for anything else."""
         want = "write mqtt://host[:port], or mqtts://host[:port] for TLS"
         try:
             parts = urlsplit(url)
@@ -68,10 +73,10 @@ class Endpoint:
             raise Problem(f"broker address: {error}; {want}") from None
         if parts.username is not None or parts.password is not None:
             raise Problem(
-                f"broker address: it carries credentials, which belong in their own settings; {want}"
+                f"broker address: it contains credentials, which have settings of their own; {want}"
             )
         if parts.scheme not in PORTS or not host or parts.path.strip("/") or parts.query or parts.fragment:
-            raise Problem(f"broker address {url!r} is none; {want}")
+            raise Problem(f"broker address {url!r} is not valid; {want}")
         if port == 0:
             raise Problem(f"broker address {url!r}: port 0 cannot be connected to; {want}")
         if parts.scheme == "mqtt" and tls is not None:
@@ -85,11 +90,11 @@ class Endpoint:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
 
-    def secret_name(self, name: str) -> str:
-        """A client id that begins with `name` and that only the holder of this identity can tell.
+    def secret_client_id(self, name: str) -> str:
+        """Return a client id that begins with `name` and that nobody can guess without this identity's secret.
 
-        Whoever connects under somebody's client id takes over that session with its queued messages, and a
-        broker need not tie client ids to identities (NATS does not). The same identity always gets the same.
+        A client that connects with another's client id takes over its session and queued messages, and not every
+        broker ties client ids to identities (NATS does not). The same identity always gets the same client id.
         """
         secret = b""
         if self.password is not None:

@@ -1,7 +1,7 @@
-"""One connection to one broker, from CONNECT to the end of its socket. Used by its network thread alone.
+"""One connection to one broker, from CONNECT until its socket closes. Used by the network thread only.
 
-paho's client is driven through its read, write and misc calls, without a thread of its own, and is thrown
-away with the connection: so paho never sends an old message again, never queues, and shares none of its locks.
+A paho client is driven through its read, write and misc calls, without paho's thread, and is discarded with the
+connection: so paho never resends an old message, never queues, and none of its locks is shared.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ CONNECT_TIMEOUT = 5.0
 ANSWER_TIMEOUT = 10.0
 """Seconds for CONNACK, and for SUBACK: a NATS cluster that has just lost a node takes up to five to elect leaders."""
 ACKNOWLEDGE_TIMEOUT = 20.0
-"""A broker that leaves a message unacknowledged for so long is left for another one."""
+"""Seconds after which an unacknowledged message ends the connection, so that another broker is tried."""
 
 REFUSALS = 3
-"""A subscription refused so often on one connection is tried on the next: another node may be able to grant it."""
+"""Refusals of a subscription after which the connection is given up: another node may be able to grant it."""
 
 _random = SystemRandom()
 
 
 def back_off(attempt: int, *, first: float = 0.2, longest: float = 30.0) -> float:
-    """Seconds to wait after failure number `attempt` (from 0): doubling, spread over half its length."""
+    """Return the seconds to wait after failure number `attempt` (from 0): doubling, with jitter down to one half."""
     return float(min(longest, first * 2 ** min(attempt, 32))) * _random.uniform(0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """What the broker says for us, QoS 1, when we vanish."""
+    """The last will: the message that the broker publishes, with QoS 1, when the client disappears."""
 
     topic: str
     payload: bytes
@@ -53,7 +53,7 @@ Acknowledged = Callable[[], None]
 
 
 class Link:
-    """A connection being made, usable, or ended; `error` says in words why it is not usable."""
+    """A connection that is being established, usable, or ended; `error` says why it is not usable."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Link:
         on_message: Callable[[str, bytes, bool], None],
         will: Will | None,
         keep_session: bool,
-        ask_twice: bool,
+        subscribe_twice: bool,
         keepalive: int,
     ) -> None:
         self.usable = False
@@ -75,14 +75,14 @@ class Link:
         self._deadline = 0.0
         self._subscriptions = tuple(subscriptions)
         self._ungranted = list(subscriptions)
-        self._ask_twice = ask_twice
+        self._subscribe_twice = subscribe_twice
         self._asked: dict[int, list[str]] = {}
         self._ask_at: float | None = None
         self._refusals = 0
         self._unacknowledged: dict[int, tuple[float, Acknowledged]] = {}
         self._client = client = Client(
             CallbackAPIVersion.VERSION2,
-            client_id=endpoint.secret_name(client_id),
+            client_id=endpoint.secret_client_id(client_id),
             clean_session=not keep_session,
             protocol=MQTTProtocolVersion.MQTTv311,
             reconnect_on_failure=False,
@@ -101,7 +101,7 @@ class Link:
         client.on_message = self._received
 
     def open(self) -> None:
-        """Connect and send CONNECT; OSError when that fails."""
+        """Open the socket and send CONNECT; raise OSError when that fails."""
         self._client.connect(self._endpoint.host, self._endpoint.port, keepalive=self._client.keepalive)
         self._deadline = time.monotonic() + ANSWER_TIMEOUT
 
@@ -110,11 +110,11 @@ class Link:
         self._unacknowledged[info.mid] = (time.monotonic(), on_acknowledged)
 
     def step(self, wake: int, longest: float) -> bool:
-        """Wait for the socket or for `wake`, do what is due; False when the connection has ended."""
+        """Wait for the socket or for `wake`, and handle what is due; return False when the connection has ended."""
         peer = self._client.socket()
         if peer is None:
             return self._end("the broker closed the connection")
-        poll = select.poll()  # not select.select, which knows only the first 1024 descriptors
+        poll = select.poll()  # not select.select, which is limited to the first 1024 descriptors
         poll.register(peer, select.POLLIN | (select.POLLOUT if self._client.want_write() else 0))
         poll.register(wake, select.POLLIN)
         # Bytes that TLS has decrypted already do not make the socket readable.
@@ -129,13 +129,13 @@ class Link:
         if rc == 0:
             rc = self._client.loop_misc()
         if rc == MQTTErrorCode.MQTT_ERR_PROTOCOL and not self._accepted:
-            return self._end("the broker refuses: it does not speak MQTT 3.1.1")
+            return self._end("the broker refuses: it does not support MQTT 3.1.1")
         if rc != 0 or self._client.socket() is None:
             return self._end("the broker closed the connection" if events else "the broker does not answer")
         return self._do_what_is_due()
 
     def close(self, timeout: float) -> None:
-        """Send what is waiting, then DISCONNECT, so that the will stays unsaid; within `timeout` seconds."""
+        """Send pending messages, then DISCONNECT, so that the last will is not published; within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         self._client.on_socket_close = lambda _client, _userdata, peer: _linger(peer, deadline)
         self._client.disconnect()
@@ -146,7 +146,7 @@ class Link:
             self._client.loop_write()
 
     def abandon(self) -> None:
-        """Close the socket as it is."""
+        """Close the socket without DISCONNECT."""
         self.usable = False
         if (peer := self._client.socket()) is not None:
             peer.close()
@@ -211,7 +211,7 @@ class Link:
         _properties: Properties | None,
     ) -> None:
         asked = self._asked.pop(mid, [])
-        # 0x80 is a refusal (MQTT 3.1.1, 3.9.3); a lower QoS than asked for would lose messages too.
+        # 0x80 is a refusal (MQTT 3.1.1, 3.9.3); a lower QoS than requested would lose messages, too.
         refused = [name for name, reason in zip(asked, reasons, strict=True) if reason.value != 1]
         self._ungranted = refused
         if refused:
@@ -220,8 +220,8 @@ class Link:
             self._refusals += 1
             return
         self.usable, self.error = True, None
-        if self._ask_twice:
-            self._ask_twice = False
+        if self._subscribe_twice:
+            self._subscribe_twice = False
             self._ungranted = list(self._subscriptions)
             self._subscribe()
 
@@ -236,11 +236,11 @@ class Link:
 
 
 def _linger(peer: object, deadline: float) -> None:
-    """Wait until the peer has read everything and closes.
+    """Wait until the peer has read everything and has closed its side.
 
-    Closing first, with answers unread, resets the connection, and the peer may lose what it has not read yet.
+    Closing first, with unread data, resets the connection, and the peer may lose what it has not read yet.
     """
-    assert isinstance(peer, socket.socket)  # noqa: S101  # not a websocket: the transport is ours to choose
+    assert isinstance(peer, socket.socket)  # noqa: S101  # not a websocket: Link uses TCP or TLS only
     with contextlib.suppress(OSError):
         peer.shutdown(socket.SHUT_WR)
         while (left := deadline - time.monotonic()) > 0:

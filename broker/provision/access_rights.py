@@ -1,6 +1,6 @@
-"""Who may do what: one description that every broker's configuration is made from.
+"""Identities and their access rights, from which the configuration of every broker is generated.
 
-A device writes only its own topics; a subscriber reads releases and nothing else; only ops write the policy.
+A device writes only topics with its name; a subscriber reads releases and nothing else; only ops write the policy.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Role = Literal["ops", "calibrator", "device", "subscriber"]
 ROLES: tuple[Role, ...] = ("ops", "calibrator", "device", "subscriber")
 
 LARGEST_PACKET = 1_048_576
-"""Bytes. Our messages are a quarter of it at most."""
+"""The largest MQTT packet that brokers accept, in bytes; messages of the contract take at most a quarter of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Someone the broker lets in. A device's identity bears the device's name."""
+    """A client that the broker accepts. The identity of a device has the device's name."""
 
     role: Role
     name: str
@@ -30,14 +30,16 @@ class Identity:
     def __post_init__(self) -> None:
         level(self.name)
         if self.role == "device" and self.name == COHORT:
-            raise Problem(f"site: no device may be called {COHORT!r}: it could publish the cohort's releases")
+            raise Problem(
+                f"site: no device may have the name {COHORT!r}: it could publish the cohort's releases"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """How the broker proves who it is; with `identities`, how everybody else does: by certificate, not password.
+    """The broker's certificate; with `identities`, clients authenticate by certificate instead of password.
 
-    `identities` is the folder of <name>.pem and <name>.key, signed by `ca`; `revoked` lists those called back.
+    `identities` is the folder of <name>.pem and <name>.key, signed by `ca`; `revoked` is the revocation list.
     """
 
     certificate: Path
@@ -49,7 +51,7 @@ class ServerTls:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """MQTT topic filters that an identity may publish to and subscribe to."""
+    """The MQTT topic filters that an identity may publish to and subscribe to."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
@@ -57,7 +59,7 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One cohort and everyone who may connect."""
+    """One cohort and all identities that may connect."""
 
     cohort: str
     identities: tuple[Identity, ...]
@@ -67,18 +69,18 @@ class Site:
         names = [identity.name for identity in self.identities]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise Problem(f"site: {', '.join(twice)} named twice; every identity has a name of its own")
+            raise Problem(f"site: {', '.join(twice)} is named twice; identities must have different names")
 
     def identity(self, name: str) -> Identity:
         for identity in self.identities:
             if identity.name == name:
                 return identity
         known = ", ".join(identity.name for identity in self.identities)
-        raise Problem(f"site: nobody is called {name!r}; there are {known}")
+        raise Problem(f"site: there is no identity {name!r}; there are {known}")
 
 
 def rights(cohort: str, identity: Identity) -> Rights:
-    """What the identity may do, as topic filters."""
+    """Return what the identity may publish and subscribe to."""
     topics, name = Topics(cohort), identity.name
     below = f"{ROOT}/{cohort}"
     match identity.role:

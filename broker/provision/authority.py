@@ -1,9 +1,9 @@
-"""A certificate authority of one's own, for a site that has none: a folder with a key, and what it has signed.
+"""A private certificate authority for a site that has none: a folder with its key and the certificates it has signed.
 
-The authority signs one certificate for the broker and one for each identity, and a list of the revoked ones.
-Keys are P-256, because every TLS library of the last decade speaks it. An identity's subject has its name and a random
-mark: a broker that knows no list of revoked certificates (NATS) lets in by the whole subject, so that the certificate
-of a stolen device stays worthless when a new device gets its name.
+The authority signs one certificate for the broker, one for each identity, and the certificate revocation list. Keys are
+P-256, which every TLS library of the last decade supports. An identity's subject contains its name and a random mark.
+NATS has no revocation list and accepts clients by their whole subject, so that the certificate of a stolen device
+stays invalid when a new device gets its name.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ from hushmq.broker.provision.broker_process import write_private
 
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 825
-"""The longest that current TLS clients accept for a server."""
+"""The longest validity that current TLS clients accept in a server's certificate."""
 SKEW = timedelta(hours=1)
-"""A device's clock may lag this much behind without finding a certificate not yet valid."""
-
-
+"""How far a device's clock may be behind without a new certificate being not yet valid."""
 RENEW_DAYS = 30
-"""A certificate that ends within so many days is due."""
+"""A certificate is due for renewal this many days before it expires."""
 
 
 def _name(common: str, mark: str | None = None) -> x509.Name:
@@ -45,7 +43,7 @@ def _name(common: str, mark: str | None = None) -> x509.Name:
 
 
 def subject(certificate: Path) -> str:
-    """The whole subject of a certificate as text, its name first: `CN=wearable-1,OU=8c01…`."""
+    """Return the whole subject of a certificate as text, its name first: `CN=wearable-1,OU=8c01…`."""
     return _read(certificate).subject.rfc4514_string()
 
 
@@ -79,7 +77,7 @@ class Authority:
 
     @classmethod
     def create(cls, folder: Path, *, name: str = "hushmq authority") -> Authority:
-        """Make a new authority; Problem when the folder has one already."""
+        """Create a new authority; raise Problem when the folder already has one."""
         if (folder / "ca.key").exists():
             raise Problem(f"{folder} holds a certificate authority already")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -115,7 +113,9 @@ class Authority:
         except ValueError:
             raise Problem(f"certificate authority in {folder}: ca.key or ca.pem is damaged") from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise Problem(f"certificate authority in {folder}: ca.key is not one of ours (P-256)")
+            raise Problem(
+                f"certificate authority in {folder}: ca.key is not a P-256 key, as hushmq creates it"
+            )
         return cls(folder, key, certificate)
 
     @property
@@ -132,24 +132,26 @@ class Authority:
 
     @property
     def server(self) -> tuple[Path, Path]:
-        """Where the certificate and the key of the broker are."""
+        """The files of the broker's certificate and key."""
         return self.folder / "server.pem", self.folder / "server.key"
 
     def files(self, name: str) -> tuple[Path, Path]:
-        """Where the certificate and the key of an identity are."""
+        """Return the files of an identity's certificate and key."""
         return self.identities / f"{name}.pem", self.identities / f"{name}.key"
 
     def issue_server(self, hosts: Sequence[str], *, days: float = CERTIFICATE_DAYS) -> None:
         """Sign a certificate for the broker, valid for these host names and addresses.
 
-        It serves as a client's too: the nodes of a cluster prove themselves to each other with it.
+        It is also valid as a client certificate, with which the nodes of a cluster authenticate to each other.
         """
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        name = _name(hosts[0][:64])  # the longest that a common name may be; clients read the alternatives
+        name = _name(
+            hosts[0][:64]
+        )  # a common name has at most 64 characters; clients read the alternative names
         self._issue(self.server, name, [_alternative(host) for host in hosts], usages, days)
 
     def issue_client(self, name: str, *, days: float = CERTIFICATE_DAYS) -> None:
-        """Sign a certificate for an identity; its name is the common name."""
+        """Sign a certificate for an identity, with its name as the common name."""
         marked = _name(name, secrets.token_hex(8))
         self._issue(self.files(name), marked, [], [ExtendedKeyUsageOID.CLIENT_AUTH], days)
 
@@ -186,11 +188,11 @@ class Authority:
         files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
 
     def expires(self, name: str | None = None) -> datetime:
-        """When the certificate of a name ends; without a name, the broker's."""
+        """Return when an identity's certificate expires, or, without a name, the broker's."""
         return _read((self.server if name is None else self.files(name))[0]).not_valid_after_utc
 
     def serves(self, hosts: Sequence[str]) -> bool:
-        """Whether the broker's certificate is there, names all these hosts, and is not due to be renewed."""
+        """Whether the broker's certificate exists, names all these hosts, and is not due for renewal."""
         if not self.server[0].exists():
             return False
         certificate = _read(self.server[0])
@@ -199,7 +201,7 @@ class Authority:
         return not missing and not due(certificate.not_valid_after_utc)
 
     def revoke(self, name: str) -> None:
-        """Put the certificate of a name on the list of revoked ones, and forget its files."""
+        """Add an identity's certificate to the revocation list, and delete its files."""
         serial = _read(self.files(name)[0]).serial_number
         self._write_revoked([*self._revoked_serials(), serial])
         for file in self.files(name):
@@ -225,7 +227,7 @@ class Authority:
 
 
 def due(end: datetime) -> bool:
-    """Whether it is time to renew a certificate that ends then."""
+    """Whether a certificate that expires then is due for renewal."""
     return end - datetime.now(UTC) < timedelta(days=RENEW_DAYS)
 
 

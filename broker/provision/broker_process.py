@@ -1,4 +1,4 @@
-"""A broker as a child process: started when it accepts MQTT, and gone when its parent is."""
+"""A broker as a child process: started once it accepts MQTT, and ended with its parent."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from hushmq.broker.mqtt.endpoint import Endpoint, Tls
 from hushmq.broker.provision.access_rights import ServerTls, Site
 
 TRIES = 5
-"""How often a free port is looked for anew when somebody else takes it in between."""
+"""How often another free port is tried when a different process takes the port first."""
 
 _PR_SET_PDEATHSIG = 1
 _CONNECT = bytes.fromhex("100c00044d5154540402003c0000")
-"""MQTT CONNECT without client id or credentials: the answer does not matter, that there is one does."""
+"""MQTT CONNECT without client id or credentials: any answer shows that the broker accepts MQTT."""
 
 
 class PortTakenError(Exception):
-    """Raised when the port belongs to somebody else."""
+    """Raised when another process uses the port."""
 
 
 def find_executable(name: str, install: str, *folders: Path) -> Path:
-    """The executable, looked for in the folders and then on PATH; Problem says what to install."""
+    """Return an executable from the folders or PATH; raise Problem that says what to install."""
     for folder in folders:
         if (candidate := folder / name).is_file() and os.access(candidate, os.X_OK):
             return candidate
@@ -51,7 +51,7 @@ def free_port(host: str) -> int:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file that only its owner may read."""
+    """Write a file that only its owner may read, atomically."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -62,16 +62,16 @@ def write_private(path: Path, text: str) -> None:
 
 
 class BrokerProcess(ABC):
-    """What NATS and Mosquitto have in common when we run them.
+    """Starts, reloads and stops a NATS or Mosquitto broker.
 
-    The operating system ends the child when the thread that called `start` ends (Linux), so start it from a
-    thread that lives as long as the broker should.
+    On Linux the kernel kills the child when the thread that called `start` ends: start it from a thread that runs as
+    long as the broker should.
     """
 
     ready: ClassVar[str]
-    """Words in the log that say it is up."""
+    """Text that the broker logs when it has started."""
     reloaded: ClassVar[str]
-    """Words in the log that say it has read its configuration again."""
+    """Text that the broker logs when it has reloaded its configuration."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class BrokerProcess(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """Write the configuration for the present port and say how to start the broker with it."""
+        """Write the configuration for the present port, and return the command that starts the broker with it."""
 
     @property
     def pid(self) -> int | None:
@@ -104,7 +104,7 @@ class BrokerProcess(ABC):
         return self.folder / "broker.log"
 
     def start(self, timeout: float = 10.0) -> None:
-        """Return when it accepts MQTT; Problem when it cannot run."""
+        """Return once the broker accepts MQTT; raise Problem when it cannot run."""
         if self.pid is not None:
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ class BrokerProcess(ABC):
                     raise Problem(f"port {self.port} on {self.host} is in use: choose another one") from None
                 self.port = free_port(self.host)
             else:
-                # From now on others know this port: a restart has to come back on it.
+                # Clients know this port from now on, so a restart must use it again.
                 self._fixed = True
                 return
 
@@ -128,28 +128,28 @@ class BrokerProcess(ABC):
             self._child = spawn(command, log=log, folder=self.folder)
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            said = self._said()
+            logged = self._logged()
             if self._child.poll() is not None:
-                if "address already in use" in said.lower():
+                if "address already in use" in logged.lower():
                     raise PortTakenError
                 raise Problem(
-                    f"{Path(command[0]).name} ended at start: {self.last_words()} (log: {self.log})"
+                    f"{Path(command[0]).name} ended at start: {self.last_log_line()} (log: {self.log})"
                 )
-            if self.ready in said and self._answers():
+            if self.ready in logged and self._answers():
                 return
             time.sleep(0.01)
         self.kill()
         raise Problem(f"{Path(command[0]).name} did not accept MQTT within {timeout:g} s (log: {self.log})")
 
-    def _said(self) -> str:
+    def _logged(self) -> str:
         with self.log.open("rb") as log:
             log.seek(self._log_begin)
             return log.read().decode(errors="replace")
 
-    def last_words(self) -> str:
-        """The last line that it has logged since it was started."""
-        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
-        return lines[-1] if lines else "it said nothing"
+    def last_log_line(self) -> str:
+        """Return the last line that the broker has logged since it was started."""
+        lines = [line.strip() for line in self._logged().splitlines() if line.strip()]
+        return lines[-1] if lines else "it logged nothing"
 
     def _check_port(self) -> None:
         with socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET) as probe:
@@ -162,7 +162,7 @@ class BrokerProcess(ABC):
                 raise Problem(f"port {self.port} on {self.host}: {error.strerror}") from None
 
     def _answers(self) -> bool:
-        """Whether the listener says anything to a CONNECT, be it a refusal or (with TLS) a closed socket."""
+        """Whether the listener answers a CONNECT in any way: a refusal or, with TLS, a closed socket will do."""
         try:
             with socket.create_connection((self.host, self.port), timeout=1.0) as probe:
                 probe.sendall(_CONNECT)
@@ -174,7 +174,7 @@ class BrokerProcess(ABC):
         return True
 
     def stop(self) -> None:
-        """End it in good order; kill it when that takes longer than two seconds."""
+        """Terminate the broker; kill it after two seconds."""
         if self._child is None:
             return
         self._child.terminate()
@@ -184,32 +184,34 @@ class BrokerProcess(ABC):
             self.kill()
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill the broker with SIGKILL, without letting it flush anything."""
         if self._child is not None:
             self._child.kill()
             self._child.wait()
 
     def reload(self, site: Site) -> None:
-        """Take over another description while running: who is no longer in it loses the connection."""
+        """Apply another site while running: identities that are no longer in it are disconnected."""
         self.site = site
         command = self.command()
         if self._child is None or self.pid is None:
             return
-        before = self._said().count(self.reloaded)
+        before = self._logged().count(self.reloaded)
         self._child.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 10.0
-        while self._said().count(self.reloaded) == before:
+        while self._logged().count(self.reloaded) == before:
             if time.monotonic() > deadline or self.pid is None:
-                raise Problem(f"{Path(command[0]).name} did not take over the site: {self.last_words()}")
+                raise Problem(
+                    f"{Path(command[0]).name} did not apply the changed site: {self.last_log_line()}"
+                )
             time.sleep(0.01)
 
     def endpoint(self, name: str) -> Endpoint:
-        """How the identity of that name connects."""
+        """Return the endpoint with which the identity of that name connects."""
         identity = self.site.identity(name)
         if self.tls is not None and self.tls.identities is not None:
             folder = self.tls.identities
-            own = Tls(self.tls.ca, certificate=folder / f"{name}.pem", key=folder / f"{name}.key")
-            return Endpoint(self.host, self.port, tls=own)
+            mutual = Tls(self.tls.ca, certificate=folder / f"{name}.pem", key=folder / f"{name}.key")
+            return Endpoint(self.host, self.port, tls=mutual)
         tls = None if self.tls is None else Tls(self.tls.ca)
         return Endpoint(self.host, self.port, username=name, password=identity.password, tls=tls)
 
@@ -224,7 +226,7 @@ class BrokerProcess(ABC):
 
 
 def spawn(command: Sequence[str], *, log: BinaryIO, folder: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start a child that ends when its parent does, and that Ctrl-C in the terminal reaches only through us."""
+    """Start a child that ends with its parent, in a session of its own, so that Ctrl-C does not reach it directly."""
     with _held_back() as interrupts:
         child = subprocess.Popen(
             command,
@@ -244,7 +246,7 @@ def spawn(command: Sequence[str], *, log: BinaryIO, folder: Path | None = None) 
 
 @contextmanager
 def _held_back() -> Iterator[list[int]]:
-    """Collect the interrupts that come meanwhile: raised within Popen, one would leave a child that nobody knows."""
+    """Collect signals instead of raising them: within Popen, an exception would leave an unknown child running."""
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield came  # interrupts are raised in the main thread only
@@ -261,7 +263,7 @@ def _held_back() -> Iterator[list[int]]:
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """What a child calls before it starts, so that it ends with the thread that started it (Linux)."""
+    """Return what a child calls before exec, so that it ends with the thread that started it (Linux only)."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -1,4 +1,4 @@
-"""Complete broker configurations in folders of their own, ready to be copied to the machine that runs the broker."""
+"""Writes a broker's complete configuration into a folder, ready to be copied to the machine that runs the broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hushmq.broker.provision.broker_process import write_private
 from hushmq.broker.provision.site_description import Node
 from hushmq.broker.provision.site_folder import CLUSTER, SiteFolder
 
-Kind = Literal["nats", "mosquitto"]
+BrokerName = Literal["nats", "mosquitto"]
 
 _NAMES = (
     "nats.conf",
@@ -29,16 +29,16 @@ _NAMES = (
 )
 
 
-def generate(kind: Kind, folder: SiteFolder, out: Path, *, path: Path | None = None) -> list[Path]:
-    """Write the configuration into `out`, for the day when it lies in `path`; the files written.
+def generate(broker: BrokerName, folder: SiteFolder, out: Path, *, path: Path | None = None) -> list[Path]:
+    """Write the configuration into `out`, for use in the folder `path`; return the files written.
 
-    A cluster gets one folder a node.
+    A cluster gets one folder per node.
     """
     folder.complete()
     nodes = folder.description.nodes
-    if kind == "mosquitto":
+    if broker == "mosquitto":
         if nodes:
-            raise Problem("site.toml: nodes: Mosquitto has no cluster; use nats, or take the nodes out")
+            raise Problem("site.toml: nodes: Mosquitto has no cluster; use nats, or remove the nodes")
         return list(_mosquitto(folder, out, path or out.absolute()))
     if not nodes:
         return list(_nats(folder, out, path or out.absolute(), None))
@@ -50,7 +50,7 @@ def generate(kind: Kind, folder: SiteFolder, out: Path, *, path: Path | None = N
 
 
 def _copied_tls(folder: SiteFolder, out: Path, path: Path) -> ServerTls | None:
-    """Copy the broker's certificates into `out`; where they will be once in `path`."""
+    """Copy the broker's certificates into `out`; return their places once `out` is copied to `path`."""
     tls = folder.server_tls()
     if tls is None:
         return None

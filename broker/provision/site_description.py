@@ -1,6 +1,6 @@
-"""A site's description, `site.toml`: the one text that the configuration of every broker is generated from.
+"""A site's description, `site.toml`, from which the configuration of every broker is generated.
 
-It holds no secrets: passwords and keys lie beside it (see broker/provision/site_folder.py).
+It contains no secrets: passwords and keys are in files beside it (see broker/provision/site_folder.py).
 """
 
 from __future__ import annotations
@@ -34,54 +34,58 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class OwnFiles(_Section):
-    """A certificate from elsewhere: the broker's, its key, and the authority that clients are to trust."""
+class CertificateFiles(_Section):
+    """A certificate from another authority: the broker's certificate, its key, and the authority that clients trust."""
 
     certificate: Annotated[Path, Field(strict=False)] = Field(description="The broker's certificate, PEM.")
-    key: Annotated[Path, Field(strict=False)] = Field(description="Its key, PEM.")
+    key: Annotated[Path, Field(strict=False)] = Field(description="The private key of that certificate, PEM.")
     ca: Annotated[Path, Field(strict=False)] = Field(
-        description="The authority that clients are to trust, PEM."
+        description="The certificate authority that clients trust, PEM."
     )
 
 
 class Node(_Section):
-    """One node of a NATS cluster, which has three of them or five; written `[[nodes]]`, once for each."""
+    """One node of a NATS cluster of three or five nodes; each is one `[[nodes]]` table."""
 
-    name: Level = Field(description="The node's name, unlike the others'.")
-    host: Host = Field(description="The name or address by which clients and the other nodes reach it.")
-    port: Port = Field(default=8883, description="Where it listens to clients.")
-    cluster_port: Port = Field(default=6222, description="Where it listens to the other nodes.")
+    name: Level = Field(description="The node's name, unique in the cluster.")
+    host: Host = Field(description="The name or address by which clients and the other nodes reach the node.")
+    port: Port = Field(default=8883, description="The port on which it listens to clients.")
+    cluster_port: Port = Field(default=6222, description="The port on which it listens to the other nodes.")
 
 
 def _names(what: str) -> Any:
-    return Field(strict=False, description=f"Names of {what}, each with a secret of its own.")
+    return Field(strict=False, description=f"Names of {what}; each has its own secret.")
 
 
 class Description(_Section):
-    """Who may connect, and where. Whoever is in no list is not let in."""
+    """Which identities may connect, and where. All others are refused."""
 
     cohort: Level = Field(description="The cohort whose topics this broker carries.")
     hosts: Annotated[tuple[Host, ...], Field(min_length=1, strict=False)] = Field(
-        description="Names and addresses by which the broker is reached, the one to tell devices first."
+        description="Names and addresses by which the broker is reached; devices are configured with the first."
     )
-    listen: Host = Field(default="0.0.0.0", description="The address it listens on.")  # noqa: S104  # it is there to be reached
-    port: Port = Field(default=8883, description="The port it listens on.")
-    tls: Literal["own-authority", "none"] | OwnFiles = Field(
+    listen: Host = Field(default="0.0.0.0", description="The address on which the broker listens.")  # noqa: S104  # a broker must be reachable
+    port: Port = Field(default=8883, description="The port on which the broker listens.")
+    tls: Literal["own-authority", "none"] | CertificateFiles = Field(
         default="own-authority",
-        description="Certificates from the site's own authority, or files from elsewhere; `none` on loopback only.",
+        description="Certificates from the site's private authority, or existing files; `none` on loopback only.",
     )
     identify: Literal["password", "certificate"] = Field(
-        default="password", description="How everyone proves who they are; `certificate` is mutual TLS."
+        default="password", description="How clients authenticate; `certificate` is mutual TLS."
     )
     queue_mb: Annotated[int, Field(ge=16, le=2**30)] | None = Field(
         default=None,
-        description="Megabytes that may wait for absent readers. NATS keeps all it has acknowledged and takes no "
-        "more (absent: three quarters of the free disk); Mosquitto drops beyond it, for each reader (absent: a "
-        "million messages). Devices send again what was not counted.",
+        description="Megabytes that may be queued for absent readers. When they are full, NATS keeps acknowledged "
+        "messages and accepts no more (absent: three quarters of the free disk); Mosquitto drops messages, for each "
+        "reader (absent: a million messages). Devices send again whatever was not counted.",
     )
-    ops: Annotated[tuple[Level, ...], _names("those who push policies and may read everything")] = ("ops",)
+    ops: Annotated[tuple[Level, ...], _names("operators who push policies and may read everything")] = (
+        "ops",
+    )
     calibrators: Annotated[tuple[Level, ...], _names("calibrators")] = ("calibrator",)
-    subscribers: Annotated[tuple[Level, ...], _names("those who may read releases only")] = ("subscriber",)
+    subscribers: Annotated[tuple[Level, ...], _names("subscribers, who may read releases only")] = (
+        "subscriber",
+    )
     devices: Annotated[tuple[Level, ...], _names("devices, as in their topics")] = ()
     nodes: Annotated[tuple[Node, ...], Field(strict=False)] = ()
 
@@ -90,14 +94,14 @@ class Description(_Section):
         names = [name for role in ROLES for name in self.named(role)]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"{name} is named twice; every identity has a name of its own")
+                raise ValueError(f"{name} is named twice; identities must have different names")
         if COHORT in self.devices:
             raise ValueError(
-                f"devices: none may be called {COHORT!r}: it could publish the cohort's releases"
+                f"devices: no device may have the name {COHORT!r}: it could publish the cohort's releases"
             )
         if self.tls == "none" and not all(map(_loopback, (self.listen, *(node.host for node in self.nodes)))):
             raise ValueError(
-                'tls = "none" sends passwords in clear: it is allowed with listen = "127.0.0.1" only'
+                'tls = "none" sends passwords in clear text: it is allowed with listen = "127.0.0.1" only'
             )
         if self.identify == "certificate" and self.tls != "own-authority":
             raise ValueError(
@@ -106,16 +110,16 @@ class Description(_Section):
         if self.nodes and (
             len(self.nodes) not in {3, 5} or len({node.name for node in self.nodes}) < len(self.nodes)
         ):
-            raise ValueError("nodes: a cluster has 3 or 5 nodes, each with a name of its own")
+            raise ValueError("nodes: a cluster has 3 or 5 nodes with different names")
         return self
 
     def named(self, role: Role) -> tuple[str, ...]:
-        """The names in a role."""
+        """Return the names of a role's identities."""
         names: tuple[str, ...] = getattr(self, FIELDS[role])
         return names
 
     def with_names(self, role: Role, names: tuple[str, ...]) -> Description:
-        """The description with the role filled otherwise."""
+        """Return a description in which the role has these names."""
         return parse({**self.model_dump(), FIELDS[role]: names})
 
     def role(self, name: str) -> Role | None:
@@ -123,7 +127,7 @@ class Description(_Section):
 
     @property
     def urls(self) -> list[str]:
-        """The addresses for a device's configuration."""
+        """The broker addresses for a device's configuration."""
         scheme = "mqtt" if self.tls == "none" else "mqtts"
         if self.nodes:
             return [f"{scheme}://{node.host}:{node.port}" for node in self.nodes]
@@ -131,7 +135,7 @@ class Description(_Section):
 
     @property
     def certified_hosts(self) -> list[str]:
-        """What the broker's certificate has to name."""
+        """The hosts that the broker's certificate must name."""
         return list(dict.fromkeys((*self.hosts, *(node.host for node in self.nodes))))
 
 
@@ -143,29 +147,29 @@ def _loopback(host: str) -> bool:
 
 
 def parse(tree: object, source: str = "site.toml") -> Description:
-    """A description from its parsed text; Problem names the setting and the rule."""
+    """Return the description in a parsed file; raise Problem that names the invalid setting and its rule."""
     try:
         return Description.model_validate(tree)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise Problem(f"{source}: {where}: {said}" if where else f"{source}: {said}") from None
+        rule = first["msg"].removeprefix("Value error, ")
+        raise Problem(f"{source}: {where}: {rule}" if where else f"{source}: {rule}") from None
 
 
 def read(path: Path) -> Description:
     try:
         tree = tomllib.loads(path.read_text())
     except OSError as error:
-        raise Problem(f"{path}: {error.strerror}; make a site with hushmq broker init") from None
+        raise Problem(f"{path}: {error.strerror}; create a site with hushmq broker init") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Problem(f"{path} is no TOML: {error}") from None
+        raise Problem(f"{path} is not TOML: {error}") from None
     return parse(tree, str(path))
 
 
 def write(path: Path, description: Description) -> None:
-    """Write the description as TOML that `read` reads; comments of a person's own are not kept."""
-    lines = ["# Written by hushmq broker; edit as you like, then run hushmq broker config again."]
+    """Write the description as TOML; comments that a person has added to the file are lost."""
+    lines = ["# Written by hushmq broker. You may edit it; then run hushmq broker config again."]
     tables = list[str]()
     for name, value in description.model_dump(mode="json", exclude_none=True).items():
         if isinstance(value, dict):
@@ -179,6 +183,6 @@ def write(path: Path, description: Description) -> None:
 
 
 def toml_value(value: str | int | list[str]) -> str:
-    """A value as TOML has it."""
-    # JSON's strings, numbers and lists of strings are TOML's as well.
+    """Return a value in TOML."""
+    # JSON's strings, numbers and lists of strings are valid TOML.
     return json.dumps(value, ensure_ascii=False)

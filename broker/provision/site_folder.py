@@ -1,10 +1,10 @@
-"""A site on disk: its description and, beside it, the secrets of everyone who may connect.
+"""A site on disk: its description and, beside it, the secrets of all identities.
 
-    site.toml             who and where (broker/provision/site_description.py)
-    passwords/<name>      one random password a file
-    authority/            the certificate authority, the broker's certificate, the identities' ones
+    site.toml             the description (broker/provision/site_description.py)
+    passwords/<name>      one random password per file
+    authority/            the certificate authority, the broker's certificate, the identities' certificates
 
-Everything secret is readable by its owner only.
+Secret files are readable only by their owner.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hushmq.broker.provision import site_description as descriptions
 from hushmq.broker.provision.access_rights import ROLES, Identity, Role, ServerTls, Site
 from hushmq.broker.provision.authority import Authority
 from hushmq.broker.provision.broker_process import write_private
-from hushmq.broker.provision.site_description import Description, OwnFiles
+from hushmq.broker.provision.site_description import CertificateFiles, Description
 
 CLUSTER = ".cluster"
-"""The nodes' common password: no identity can be called so."""
+"""File name of the password that the nodes of a cluster share; with its dot it is no identity's name."""
 
 
 class SiteFolder:
-    """A site that has been made."""
+    """An existing site."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,9 +35,9 @@ class SiteFolder:
 
     @classmethod
     def create(cls, path: Path, description: Description) -> SiteFolder:
-        """Make a site: the authority and a secret for everyone named. Problem when there is one."""
+        """Create a site: the authority, and a secret for every identity; raise Problem when the folder has a site."""
         if (path / "site.toml").exists():
-            raise Problem(f"{path} holds a site already: change its site.toml, or choose another folder")
+            raise Problem(f"{path} already holds a site: change its site.toml, or choose another folder")
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptions.write(path / "site.toml", description)
         site = cls(path)
@@ -45,9 +45,9 @@ class SiteFolder:
         return site
 
     def complete(self) -> None:
-        """Make every secret that the description asks for and that is not there yet.
+        """Create every secret that the description requires and that is missing.
 
-        The broker gets a new certificate when its old one ends soon, or does not name all of its hosts.
+        The broker gets a new certificate when the old one expires soon or does not name all its hosts.
         """
         (self.path / "passwords").mkdir(mode=0o700, exist_ok=True)
         if self.description.tls == "own-authority":
@@ -82,7 +82,7 @@ class SiteFolder:
             raise Problem(f"password of {name}: {error.filename}: {error.strerror}") from None
 
     def site(self) -> Site:
-        """Everyone who may connect, with their passwords."""
+        """Return the identities that may connect, with their passwords."""
         by_password = self.description.identify == "password"
         return Site(
             self.description.cohort,
@@ -94,11 +94,11 @@ class SiteFolder:
         )
 
     def server_tls(self) -> ServerTls | None:
-        """The broker's files, where they lie now."""
+        """Return the broker's TLS files at their present place; None without TLS."""
         match self.description.tls:
             case "none":
                 return None
-            case OwnFiles(certificate=certificate, key=key, ca=ca):
+            case CertificateFiles(certificate=certificate, key=key, ca=ca):
                 return ServerTls(certificate, key, ca)
         authority = self.authority
         by_certificate = self.description.identify == "certificate"
@@ -110,22 +110,22 @@ class SiteFolder:
         )
 
     def add(self, role: Role, name: str) -> None:
-        """Let one more in."""
+        """Add an identity and create its secret; raise Problem when the name is invalid or taken."""
         try:
             level(name)
         except ValueError as error:
             raise Problem(str(error)) from None
         known = self.description.role(name)
         if known is not None:
-            raise Problem(f"{name} is there already, as {known}")
+            raise Problem(f"{name} already exists, with the role {known}")
         self.change(self.description.with_names(role, (*self.description.named(role), name)))
         self.complete()
 
     def revoke(self, name: str) -> None:
-        """Let one in no more: out of the description, the password gone, the certificate called back."""
+        """Remove an identity from the description, delete its password and revoke its certificate."""
         role = self.description.role(name)
         if role is None:
-            raise Problem(f"nobody is called {name!r} in {self.path / 'site.toml'}")
+            raise Problem(f"there is no identity {name!r} in {self.path / 'site.toml'}")
         names = tuple(each for each in self.description.named(role) if each != name)
         self.change(self.description.with_names(role, names))
         self.password_file(name).unlink(missing_ok=True)
@@ -133,29 +133,34 @@ class SiteFolder:
             self.authority.revoke(name)
 
     def renew(self, name: str) -> None:
-        """Sign a new certificate for one identity, who then needs it handed out; NATS lets the old one in no more."""
+        """Sign a new certificate for an identity, to be handed out to it; NATS accepts the old one no longer."""
         if self.description.role(name) is None:
-            raise Problem(f"nobody is called {name!r} in {self.path / 'site.toml'}")
+            raise Problem(f"there is no identity {name!r} in {self.path / 'site.toml'}")
         if self.description.identify != "certificate":
-            raise Problem(f"{name} has a password, which does not end: revoke and add-device make a new one")
+            raise Problem(
+                f"{name} has a password, which does not expire: revoke and add-device create a new one"
+            )
         self.authority.issue_client(name)
 
     def expires(self, name: str | None = None) -> datetime | None:
-        """When the certificate of an identity ends, or (without a name) the broker's; None without one of ours."""
+        """Return when an identity's certificate expires, or, without a name, the broker's.
+
+        None if it authenticates with a password, or the certificate is not from the site's authority.
+        """
         by_certificate = name is None or self.description.identify == "certificate"
         if self.description.tls != "own-authority" or not by_certificate:
             return None
         return self.authority.expires(name)
 
     def change(self, description: Description) -> None:
-        """Put another description in force for whoever reads it next."""
+        """Replace the description, on disk and in memory."""
         descriptions.write(self.path / "site.toml", description)
         self.description = description
 
     def hand_out(self, name: str, folder: Path) -> str:
-        """Copy what an identity needs into a folder; the `[broker]` section that goes with it."""
+        """Copy an identity's credentials into a folder; return the matching `[broker]` section of a settings file."""
         if self.description.role(name) is None:
-            raise Problem(f"nobody is called {name!r} in {self.path / 'site.toml'}")
+            raise Problem(f"there is no identity {name!r} in {self.path / 'site.toml'}")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = ["[broker]", f"urls = {descriptions.toml_value(self.description.urls)}"]
         if self.description.identify == "password":

@@ -1,4 +1,4 @@
-"""A settings reference in Markdown, written from the models that read the settings."""
+"""Generates a settings reference in Markdown from the models that validate the settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 
 
 def reference(model: type[BaseModel], head: str) -> str:
-    """The whole reference: what stands above it, then every section with its settings."""
+    """Return the whole reference: `head`, then every section with its settings."""
     return head + "".join(_section(model, "")) + "\n"
 
 
@@ -64,14 +64,14 @@ def _toml(value: Any) -> str:
 
 
 def _sections(annotation: Any) -> list[type[BaseModel]]:
-    """The sections that stand inside a type."""
+    """Return the sections that a type contains."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [section for inner in get_args(annotation) for section in _sections(inner)]
 
 
 def _choices(annotation: Any) -> list[Any]:
-    """The values that may stand where otherwise a section stands."""
+    """Return the literal types that are allowed instead of a section."""
     inner = get_args(annotation) if get_origin(annotation) in {Union, types.UnionType} else ()
     return [choice for choice in inner if get_origin(choice) is Literal]
 
@@ -81,7 +81,7 @@ _BOUNDS = {Ge: ("ge", "≥"), Gt: ("gt", ">"), Le: ("le", "≤"), Lt: ("lt", "<"
 
 
 def _takes(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> str:
-    """A type and its bounds in words."""
+    """Describe a type and its bounds in words."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if hasattr(annotation, "__metadata__"):
         return _takes(inner[0], (*annotation.__metadata__, *metadata))

@@ -1,7 +1,7 @@
-"""The topics of the contract as a table: what goes over each, who writes and who reads it.
+"""The topics of the contract as a table: the message of each, who writes it and who reads it.
 
-The documents are generated from it; tests hold it against the topics (broker/contract/topics.py) and the rights
-(broker/provision/access_rights.py), so that none of the three can say something else.
+The documents are generated from this table. Tests compare it with the topics (broker/contract/topics.py) and the access
+rights (broker/provision/access_rights.py), so that the three cannot disagree.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hushmq.broker.contract.topics import ROOT
 from hushmq.broker.provision.access_rights import Role
 
 PARAMETERS = {
-    "cohort": "the devices that share a policy and a broker's rights",
+    "cohort": "the devices that share a policy, a Θ and a ledger",
     "device": "a device's name, which is its identity at the broker",
-    "stream": "what is measured: one chain of states a device",
-    "shard": "one hexadecimal digit, the stable hash of the device: several calibrators split the work by it",
+    "stream": "what is measured: one chain of states per device",
+    "shard": "one hexadecimal digit, a stable hash of the device's name, by which several calibrators split the work",
     "window": "the name of a window in the policy",
     "scope": "`cohort`, or the device that the release is about",
 }
@@ -27,7 +27,7 @@ PARAMETERS = {
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One kind of topic."""
+    """All topics of one kind, as AsyncAPI defines a channel."""
 
     name: str
     below: str
@@ -49,36 +49,36 @@ class Channel:
 CHANNELS = (
     Channel(
         "policy", "policy", Signed[Policy], True, ("ops",), ("ops", "calibrator", "device"),
-        "What every device of the cohort does; signed by ops, its version only rises.",
+        "The rules that every device of the cohort follows; signed by ops, its version only rises.",
     ),
     Channel(
         "noise", "noise/{stream}", Signed[NoiseSetting], True, ("calibrator",), ("ops", "calibrator", "device"),
-        "Θ now believed and the noise for it, for the whole cohort; signed by the calibrator, its version only rises.",
+        "The learned Θ and the noise for it, for the whole cohort; signed by the calibrator, its version only rises.",
     ),
     Channel(
         "deviceNoise", "noise/{stream}/{device}", Signed[NoiseSetting], True, ("calibrator",),
         ("ops", "calibrator", "device"),
-        "The same for one device, which prefers it while its version is the higher one.",
+        "A device-specific setting, which the device prefers while its version is higher than the cohort's.",
     ),
     Channel(
         "batch", "z/{shard}/{device}/{stream}", Batch, False, ("device",), ("ops", "calibrator"),
-        "A run of ticks, every state already perturbed.",
+        "A run of consecutive ticks with their sanitized states.",
     ),
     Channel(
         "seen", "seen/{device}", Seen, True, ("calibrator",), ("ops", "calibrator", "device"),
-        "What has been counted durably, so that the device may forget it.",
+        "The ticks that are counted durably, so that the device may delete them.",
     ),
     Channel(
         "status", "status/{device}", Status, True, ("device",), ("ops", "calibrator"),
-        "Versions applied or refused and why, queue depth, drops; also the last will.",
+        "Versions applied, versions refused with their reasons, ticks buffered and dropped; also the last will.",
     ),
     Channel(
         "release", "release/{stream}/{window}/{scope}", Release, True, ("calibrator", "device"),
         ("ops", "calibrator", "subscriber"),
-        "A noisy histogram of one closed window. A device writes only releases about itself.",
+        "The noisy histogram of one closed window. A device writes only releases about itself.",
     ),
     Channel(
         "ledger", "ledger/{stream}", LedgerState, True, ("calibrator",), ("ops", "calibrator"),
-        "Both audiences' accounts: budget, loss, what is left.",
+        "Both audiences' accounts: budget, loss so far, and the rest of the budget.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Events, not sentences: one line each on standard error, for people on a terminal, JSON elsewhere."""
+"""Structured logging: one event per line on standard error, formatted for people on a terminal, as JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVELS = ("debug", "info", "warning", "error")
 def logger(
     level: str = "info", form: Literal["auto", "console", "json"] = "auto", to: TextIO | None = None
 ) -> Any:
-    """A logger of its own, not the process's. `auto`: console on a terminal, JSON elsewhere."""
+    """Return a new logger, without changing the process's logging. `auto`: console on a terminal, JSON elsewhere."""
     output = sys.stderr if to is None else to
     pretty = form == "console" or (form == "auto" and output.isatty())
     return structlog.wrap_logger(

@@ -1,7 +1,7 @@
-"""What the settings files of our daemons share: TOML, overrides from the environment, one line when it is wrong.
+"""Reads a daemon's settings file: TOML, overridden by environment variables; an error is one line naming the setting.
 
-`PREFIX` + `BROKER__USERNAME=pi` in the environment is `broker.username = "pi"`; its text is read as a TOML value
-where it is one and as a string otherwise.
+`PREFIX` + `BROKER__USERNAME=pi` in the environment sets `broker.username = "pi"`; its text is read as a TOML value
+if it is one, and as a string otherwise.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Annotated, Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from hushmq.broker.contract.message_base import way
+from hushmq.broker.contract.message_base import field_path
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.endpoint import Endpoint, Tls
 
 
 class Section(BaseModel):
-    """What all sections share: frozen, no unknown settings, no NaN or infinity."""
+    """The base of all sections: frozen, without unknown settings, NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -31,13 +31,14 @@ C = TypeVar("C", bound=Section)
 
 
 class TlsSection(Section):
-    """Certificates, each a PEM file; for `mqtts` addresses."""
+    """Certificates for `mqtts` addresses, each a PEM file."""
 
     ca: Path | None = Field(
-        default=None, description="Authorities that may vouch for the broker; the system's when absent."
+        default=None,
+        description="Certificate authorities trusted to sign the broker's certificate; absent: the system's.",
     )
-    certificate: Path | None = Field(default=None, description="One's own certificate.")
-    key: Path | None = Field(default=None, description="The key of that certificate.")
+    certificate: Path | None = Field(default=None, description="The client's certificate, for mutual TLS.")
+    key: Path | None = Field(default=None, description="The private key of that certificate.")
 
     @model_validator(mode="after")
     def _pair(self) -> Self:
@@ -47,23 +48,24 @@ class TlsSection(Section):
 
 
 class BrokerSection(Section):
-    """Where the broker is, and as whom to connect."""
+    """The broker's addresses, and the identity with which to connect."""
 
     urls: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
         description="`mqtt://host[:port]` or `mqtts://host[:port]`; tried in turn when one fails."
     )
     username: str | None = Field(
-        default=None, description="Identity at the broker; of a device, with ACLs, its name."
+        default=None,
+        description="Identity at the broker; for a device, its name, which the broker's ACL uses.",
     )
     password_file: Path | None = Field(
-        default=None, description="A file with the password, readable by its owner only."
+        default=None, description="A file with the password, readable only by its owner."
     )
     tls: TlsSection | None = Field(
-        default=None, description="Needed for `mqtts` with certificates of one's own."
+        default=None, description="Required for `mqtts` with a private authority or client certificates."
     )
 
     def endpoints(self) -> list[Endpoint]:
-        """Every address with the credentials; Problem on a bad address or password file."""
+        """Return an endpoint for every address; raise Problem on an invalid address or password file."""
         tls = None if self.tls is None else Tls(self.tls.ca, self.tls.certificate, self.tls.key)
         password = None
         if self.password_file is not None:
@@ -79,7 +81,7 @@ class BrokerSection(Section):
 def read_settings(
     path: Path, model: type[C], *, prefix: str, environment: Mapping[str, str] = os.environ
 ) -> C:
-    """The settings of a file with the environment's overrides, or Problem naming the setting that is wrong."""
+    """Return a file's settings with the environment's overrides; raise Problem that names the invalid setting."""
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -95,7 +97,7 @@ def read_settings(
             _override(tree, name, keys, text)
             overrides[keys] = name
     try:
-        # As JSON, since pydantic is strict there without refusing a text for a path: true is no number, "5" neither.
+        # Validated as JSON: there pydantic's strict mode refuses true or "5" for a number but accepts text for a path.
         return model.model_validate_json(json.dumps(tree, default=str), strict=True)
     except ValidationError as error:
         keys = _keys(error.errors()[0]["loc"], tree)
@@ -106,18 +108,18 @@ def read_settings(
 def first_error(
     error: ValidationError, tree: Mapping[str, Any] | None = None, names: set[str] | None = None
 ) -> str:
-    """The first wrong setting by its dotted name, what is wrong with it, and the value given.
+    """Return one line about the first invalid setting: its dotted name, the rule it breaks, and its value.
 
-    `tree` is what was read and `names` are the settings there are. The value of an unknown setting is not shown:
-    it may be a password in the wrong place.
+    `tree` is the parsed file and `names` are all valid names. The value of an unknown setting is not shown, because it
+    may be a password in the wrong place.
     """
     first = error.errors(include_url=False)[0]
-    where = ".".join(_keys(tuple(way(first["loc"])), tree or {})) or "the file"
+    where = ".".join(_keys(tuple(field_path(first["loc"])), tree or {})) or "the file"
     given, what = first["input"], first["msg"].removeprefix("Value error, ")
     shown = "" if first["type"] == "missing" or isinstance(given, dict) else f" (it is {given!r:.60})"
     match first["type"]:
         case "extra_forbidden":
-            from difflib import get_close_matches  # noqa: PLC0415  # a device that is well needs it never
+            from difflib import get_close_matches  # noqa: PLC0415  # only needed for this error
 
             meant = get_close_matches(str(first["loc"][-1]), sorted(names or ()), 1)
             return f"{where}: there is no such setting{f'; did you mean {meant[0]}?' if meant else ''}"
@@ -130,7 +132,7 @@ def first_error(
 
 
 def _keys(loc: tuple[int | str, ...], tree: Any) -> tuple[str, ...]:
-    """Where an error is, as the file's reader sees it: pydantic puts a section's kind first, which is no key."""
+    """Return an error's location as keys of the file: pydantic adds a section's `kind`, which is not a key."""
     found: list[str] = []
     for part in loc:
         if isinstance(tree, dict) and part == tree.get("kind"):
@@ -142,7 +144,7 @@ def _keys(loc: tuple[int | str, ...], tree: Any) -> tuple[str, ...]:
 
 
 def _names(annotation: Any) -> Iterator[str]:
-    """The names of all settings in a type."""
+    """Yield the names of all settings in a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         for name, field in annotation.model_fields.items():
             yield name
@@ -152,7 +154,7 @@ def _names(annotation: Any) -> Iterator[str]:
 
 
 def read_secret(path: Path, setting: str) -> str:
-    """The content of a file that only its owner can read."""
+    """Return the content of a file; raise Problem unless only its owner can read it. `setting` names it in errors."""
     try:
         with path.open(encoding="utf-8") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

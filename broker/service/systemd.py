@@ -1,4 +1,4 @@
-"""Talking to systemd: readiness, reload, stop, and the watchdog. Without systemd nothing is said."""
+"""Notifications to systemd: readiness, reload, stop, and the watchdog. Without systemd they do nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Systemd:
         self._address = environment.get("NOTIFY_SOCKET", "")
         ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         self.watchdog_s = int(environment.get("WATCHDOG_USEC", "0")) / 1e6 if ours else 0.0
-        """The watchdog's patience; 0 without one."""
+        """The watchdog's time-out in seconds; 0 without a watchdog."""
         self._fed = 0.0
 
     def notify(self, message: str) -> None:
-        """Send one message; a manager that does not listen is no reason to fail."""
+        """Send one message; do nothing when there is no service manager or it does not listen."""
         if not self._address:
             return
         address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
@@ -30,7 +30,7 @@ class Systemd:
             return
 
     def feed(self, *, healthy: bool) -> None:
-        """Tell the watchdog that all is well, at most four times within its patience; say nothing otherwise."""
+        """Feed the watchdog if healthy, at most four times per time-out."""
         now = time.monotonic()
         if self.watchdog_s and healthy and now - self._fed >= self.watchdog_s / 4:
             self.notify("WATCHDOG=1")

@@ -1,7 +1,7 @@
-"""Every role against every topic of the cohort "test", as three questions to a running broker.
+"""Tests every role against every topic of the cohort "test" on a running broker.
 
-A forbidden publish is acknowledged by both brokers, and a forbidden subscription granted by Mosquitto, so what
-counts is what arrives. A witness who may do everything looks on.
+Both brokers acknowledge a forbidden publish, and Mosquitto grants a forbidden subscription, so only the messages
+that arrive prove anything. An identity "witness" with all rights observes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from contextlib import ExitStack
 
 import pytest
 
-import hushmq.broker.provision.mosquitto
-import hushmq.broker.provision.nats
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.mqtt.endpoint import Endpoint
+from hushmq.broker.provision import mosquitto, nats
 from hushmq.broker.provision.access_rights import Identity, Rights, rights
 from tests.broker.plain import Plain
 
@@ -86,13 +85,13 @@ Endpoints = Callable[[str], Endpoint]
 
 
 def allow_witness(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the identity called "witness" do everything, in configurations written from now on."""
+    """Grant the identity "witness" all rights in configurations written from now on."""
 
     def with_witness(cohort: str, identity: Identity) -> Rights:
         return Rights(("#",), ("#",)) if identity.name == "witness" else rights(cohort, identity)
 
-    monkeypatch.setattr(hushmq.broker.provision.nats, "rights", with_witness)
-    monkeypatch.setattr(hushmq.broker.provision.mosquitto, "rights", with_witness)
+    monkeypatch.setattr(nats, "rights", with_witness)
+    monkeypatch.setattr(mosquitto, "rights", with_witness)
 
 
 def check_writes(endpoint: Endpoints) -> None:
@@ -104,7 +103,7 @@ def check_writes(endpoint: Endpoints) -> None:
                 for label, topic in TOPICS.items():
                     for retain in (False, True):
                         writer.publish(topic, f"{name} | {label} | {retain}".encode(), retain=retain)
-                # All is acknowledged, so whatever was going to pass has passed before this:
+                # All messages are acknowledged, so every permitted one was delivered before this one:
                 witness.publish(T.policy, f"{name} done".encode())
                 witness.wait_payload(f"{name} done".encode())
             expected = {f"{name} | {label} | {retain}" for label in may for retain in (False, True)}
@@ -129,7 +128,7 @@ def check_reads(endpoint: Endpoints) -> None:
 
 
 def check_wildcards(endpoint: Endpoints) -> None:
-    """Whatever wildcard is subscribed to, nothing arrives that the role may not read by name."""
+    """No wildcard subscription delivers a message that the role may not read by name."""
     with ExitStack() as stack:
         witness = stack.enter_context(Plain(endpoint("witness")))
         for topic in TOPICS.values():
@@ -145,7 +144,7 @@ def check_wildcards(endpoint: Endpoints) -> None:
 
 
 def _publish_live(witness: Plain, readers: dict[str, Plain]) -> None:
-    """Publish once to every topic, then to each reader something it certainly gets, and wait for that."""
+    """Publish once to every topic, then a message that each reader may receive, and wait for the latter."""
     for topic in TOPICS.values():
         witness.publish(topic, b"live")
     for name, reader in readers.items():

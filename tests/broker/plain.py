@@ -1,4 +1,4 @@
-"""A bare paho client for tests: what anybody with the credentials can do, without our connection class."""
+"""A bare paho client for tests: what any client with the credentials can do, without the Connection class."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from paho.mqtt.enums import CallbackAPIVersion
 from hushmq.broker.mqtt.endpoint import Endpoint
 
 PATIENCE = 10.0
-"""Seconds after which a test gives up on something that should have happened long ago."""
+"""Seconds after which a test fails because an expected event has not happened."""
 
 
 class Plain:
-    """Connects on entering; remembers all it receives."""
+    """Connects on entering the context; records all messages it receives."""
 
     def __init__(self, endpoint: Endpoint, client_id: str = "", *, keep_session: bool = False) -> None:
         self.received: list[tuple[str, bytes, bool]] = []
@@ -69,7 +69,7 @@ class Plain:
         self.client.loop_stop()
 
     def subscribe(self, *filters: str) -> list[int]:
-        """Subscribe with QoS 1; the codes of the SUBACK."""
+        """Subscribe with QoS 1; return the codes of the SUBACK."""
         _, mid = self.client.subscribe([(name, 1) for name in filters])
         assert mid is not None
         self.wait(lambda: mid in self._granted, f"SUBACK for {', '.join(filters)}")

@@ -1,4 +1,4 @@
-"""Two adversaries on a socket: a broker that does what the test says, and a proxy that can fall silent."""
+"""Two test doubles on a socket: a broker with scripted answers, and a proxy that can stop forwarding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wait_for(condition: Callable[[], bool], what: str, patience: float = PATIENC
 
 
 class _Listener:
-    """Accepts on a free port, one thread a connection, until left."""
+    """Accepts connections on a free port, one thread each, until the context ends."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -72,17 +72,17 @@ class _Listener:
 
 
 class ScriptedBroker(_Listener):
-    """Speaks enough MQTT 3.1.1 to be asked; what it answers is set in its attributes."""
+    """Implements enough of MQTT 3.1.1 to accept clients; its attributes determine its answers."""
 
     def __init__(self) -> None:
         self.connack: int | None = 0
         self.acknowledge = True
         self.subacks: list[int] = []
-        """Codes for the coming subscriptions, one each; 1 (granted) when there are none left."""
+        """Codes for the next subscriptions, one each; afterwards 1 (granted)."""
         self.connects: list[float] = []
         self.subscribed: list[str] = []
         self.published: list[list[bytes]] = []
-        """The payloads, connection by connection."""
+        """The received payloads of each connection."""
         self.disconnects = 0
         super().__init__()
 
@@ -127,7 +127,7 @@ class ScriptedBroker(_Listener):
 
 
 class Proxy(_Listener):
-    """Passes bytes on to a broker; while `silent` it swallows them, both ways, and closes nothing."""
+    """Forwards bytes to a broker; while `silent` it discards them, in both directions, and closes nothing."""
 
     def __init__(self, target: Endpoint) -> None:
         self.silent = False

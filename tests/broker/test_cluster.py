@@ -1,4 +1,4 @@
-"""Three NATS nodes from a generated configuration, with TLS between them: one is killed under load."""
+"""A generated cluster of three NATS nodes with TLS between them, of which one is killed under load."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hushmq.broker.provision.broker_process import BrokerProcess, free_port
 from hushmq.broker.provision.generate import generate
 from hushmq.broker.provision.site_description import Description, Node
 from hushmq.broker.provision.site_folder import SiteFolder
-from hushmq.demo.demo_plan import STREAM, Address, Plan, make_plan, write_agent, write_calibrator
-from hushmq.demo.demo_processes import Stage
+from hushmq.demo.demo_plan import STREAM, BrokerAddress, DemoPlan, make_plan, write_agent, write_calibrator
+from hushmq.demo.demo_processes import DemoProcesses
 from tests.broker.scripted import wait_for
 
 ELECTION = 60.0
-"""Seconds, at most, until a cluster that starts or has lost a node serves again; usually a few."""
+"""Maximum seconds until a cluster that starts or has lost a node accepts clients again; usually a few."""
 
 
 class ClusterNode(BrokerProcess):
@@ -46,14 +46,14 @@ class ClusterNode(BrokerProcess):
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> DemoPlan:
     """Two simulated wearables, as the demo plays them."""
     return make_plan(agents=2, epsilon=4.0, now=time.time())
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, plan: Plan) -> Iterator[list[ClusterNode]]:
-    for attempt in range(3):  # six free ports at once: somebody else may be quicker for one of them
+def cluster(tmp_path: Path, plan: DemoPlan) -> Iterator[list[ClusterNode]]:
+    for attempt in range(3):  # six free ports at once: another process may take one of them first
         with ExitStack() as stack:
             nodes = tuple(
                 Node(
@@ -71,7 +71,7 @@ def cluster(tmp_path: Path, plan: Plan) -> Iterator[list[ClusterNode]]:
             started = [ClusterNode(folder, node, tmp_path / f"out-{attempt}") for node in nodes]
             try:
                 for node in started:
-                    stack.callback(node.kill)  # a cluster that shuts down in good order takes its time
+                    stack.callback(node.kill)  # an orderly shutdown of a cluster takes long
                     node.start()
             except Problem:
                 continue
@@ -83,6 +83,7 @@ def everywhere(cluster: list[ClusterNode], name: str, *, first: int = 0) -> list
     return [node.endpoint(name) for node in (*cluster[first:], *cluster[:first])]
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_a_node_dies(cluster: list[ClusterNode]) -> None:
     """The writer's node is killed (-9) in the middle: what was acknowledged arrives, what was not is sent again by
     the sender, and in the end every number is there. Order and uniqueness are not promised."""
@@ -117,7 +118,7 @@ def test_nothing_acknowledged_is_lost_when_a_node_dies(cluster: list[ClusterNode
     send(list(range(count // 2, count)))
     wait_for(lambda: device.connected and device.in_flight == 0, "the last acknowledgement", ELECTION)
     wait_for(lambda: acknowledged <= received, "all that was acknowledged", ELECTION)
-    # What broke with the connection was never acknowledged; the outbox, here this line, sends it again.
+    # Messages lost with the connection were never acknowledged; the outbox, here this line, sends them again.
     send(sorted(set(range(count)) - acknowledged))
     wait_for(lambda: received == set(range(count)), "every number", ELECTION)
     for each in (calibrator, device):
@@ -125,15 +126,16 @@ def test_nothing_acknowledged_is_lost_when_a_node_dies(cluster: list[ClusterNode
 
 
 def with_our_broker(config: Path, section: str) -> Path:
-    """The settings file with its `[broker]` section replaced by the one that the site hands out."""
+    """Return the settings file with its `[broker]` section replaced by the one that the site hands out."""
     sections = re.split(r"\n(?=\[)", config.read_text())
     rest = "\n".join(each for each in sections if not each.startswith("[broker]"))
     config.write_text(f"{rest}\n{section}")
     return config
 
 
+@pytest.mark.slow
 def test_agents_and_calibrator_live_through_the_death_of_a_node(
-    cluster: list[ClusterNode], plan: Plan, tmp_path: Path
+    cluster: list[ClusterNode], plan: DemoPlan, tmp_path: Path
 ) -> None:
     """Real agents and a real calibrator, TLS, three addresses each: after a node is killed, every tick from the first
     one on is counted, without a hole."""
@@ -155,12 +157,12 @@ def test_agents_and_calibrator_live_through_the_death_of_a_node(
         subscriptions=[topics.all("seen")],
         on_message=hear,
     )
-    stage = Stage()
+    processes = DemoProcesses()
     devices = [wearable.name for wearable in plan.wearables]
     try:
         ops.start()
         assert ops.wait_connected(ELECTION), ops.last_error
-        nowhere = Address("mqtt://127.0.0.1")
+        nowhere = BrokerAddress("mqtt://127.0.0.1")
         configs = {"calibrator": write_calibrator(plan, nowhere, tmp_path)}
         configs |= {
             wearable.name: write_agent(plan, wearable, nowhere, tmp_path) for wearable in plan.wearables
@@ -168,7 +170,7 @@ def test_agents_and_calibrator_live_through_the_death_of_a_node(
         for name, config in configs.items():
             file = with_our_broker(config, folder.hand_out(name, config.parent / "from-site"))
             part = "calibrator" if name == "calibrator" else "agent"
-            stage.add(name, [part, "run", "--config", str(file)], tmp_path / f"{name}.log")
+            processes.add(name, [part, "run", "--config", str(file)], tmp_path / f"{name}.log")
         published = threading.Event()
         payload = encode(plan.ops_key.sign(plan.policy))
         ops.publish(topics.policy, payload, retain=True, on_acknowledged=published.set)
@@ -179,11 +181,11 @@ def test_agents_and_calibrator_live_through_the_death_of_a_node(
         wait_for(lambda: all(highest(name) > killed_at + 2000 for name in devices), "later ticks", ELECTION)
 
         def whole(device: str) -> bool:
-            """No hole but the one before the first tick ever, and perhaps one that is just being filled."""
+            """Whether the only holes are the one before the first tick, and perhaps one that is just being filled."""
             holes = seen[device].streams[STREAM].holes
             return all(first == 0 or first > killed_at + 2000 for first, _ in holes)
 
         wait_for(lambda: all(whole(name) for name in devices), "the holes to be filled", ELECTION)
     finally:
-        stage.stop()
+        processes.stop()
         ops.stop()

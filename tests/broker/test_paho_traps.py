@@ -1,4 +1,4 @@
-"""The traps of bare paho that our connection exists to avoid: first shown with paho alone, then to be gone.
+"""The traps of paho that Connection avoids: each is first shown with paho alone, then shown to be absent.
 
 Each pair of tests asks the same of both. When a test named `paho_…` fails, paho has changed, and the corresponding
 care in broker/mqtt/link.py may no longer be needed.
@@ -40,7 +40,7 @@ def scripted() -> Iterator[ScriptedBroker]:
 
 @pytest.fixture
 def paho(scripted: ScriptedBroker) -> Iterator[Client]:
-    """A bare client of the scripted broker, not yet connected."""
+    """A bare paho client of the scripted broker, not yet connected."""
     client = Client(CallbackAPIVersion.VERSION2, client_id="bare", clean_session=False)
     client.reconnect_delay_set(1, 1)
     yield client
@@ -57,7 +57,7 @@ def connect(client: Client, server: ScriptedBroker) -> None:
 
 @pytest.fixture
 def ours(scripted: ScriptedBroker) -> Iterator[Connection]:
-    """Our connection to the scripted broker, not yet started."""
+    """A Connection to the scripted broker, not yet started."""
     connection = Connection(endpoints=[scripted.endpoint], client_id="ours", window=5)
     yield connection
     connection.stop()
@@ -69,7 +69,7 @@ def start(connection: Connection) -> None:
 
 
 def test_paho_forgets_what_was_unacknowledged_when_it_ends(scripted: ScriptedBroker, paho: Client) -> None:
-    """Nothing is on disk: the next process, with the same session, knows nothing of the message on its way.
+    """paho stores nothing on disk: the next process, with the same session, does not know the message in flight.
 
     Ours promises no more (broker/mqtt/connection.py): keeping a batch until it is counted is the outbox's work, and
     tests/agent/test_faults.py kills the agent at every step of it.
@@ -92,15 +92,15 @@ def test_paho_forgets_what_was_unacknowledged_when_it_ends(scripted: ScriptedBro
     heir.loop_stop()
 
 
-def test_paho_queues_what_it_says_it_could_not_send(scripted: ScriptedBroker, paho: Client) -> None:
-    """rc=4 (no connection) sounds like a failure, yet the message goes out after the next connect."""
+def test_paho_queues_what_it_reports_as_not_sent(scripted: ScriptedBroker, paho: Client) -> None:
+    """publish returns rc=4 (no connection), yet the message is sent after the next connect."""
     assert paho.publish("a", b"stale", qos=1).rc == MQTTErrorCode.MQTT_ERR_NO_CONN
     connect(paho, scripted)
     wait_for(lambda: scripted.published == [[b"stale"]], "the stale message")
 
 
 def test_ours_sends_nothing_that_it_refused(scripted: ScriptedBroker, ours: Connection) -> None:
-    """Offline means that the message is not taken: it never appears."""
+    """A message whose publish raised Offline is never sent."""
     with pytest.raises(Offline):
         ours.publish("a", b"stale")
     start(ours)
@@ -109,7 +109,7 @@ def test_ours_sends_nothing_that_it_refused(scripted: ScriptedBroker, ours: Conn
 
 
 def test_paho_forgets_its_window_on_reconnect(scripted: ScriptedBroker, paho: Client) -> None:
-    """All that has queued up while offline is sent at once, however small max_inflight is."""
+    """Messages queued while offline are all sent at once, however small max_inflight is."""
     paho.max_inflight_messages_set(5)
     for n in range(50):
         paho.publish("a", b"%d" % n, qos=1)
@@ -133,10 +133,10 @@ def test_ours_keeps_its_window_on_reconnect(scripted: ScriptedBroker, ours: Conn
     assert [len(each) for each in scripted.published[:3]] == [5, 5, 5]
 
 
-def test_paho_dies_of_a_callback_and_says_it_is_connected(
+def test_paho_dies_of_a_callback_and_reports_a_connection(
     scripted: ScriptedBroker, paho: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception in on_publish ends the network thread; is_connected() goes on saying yes."""
+    """An exception in on_publish ends the network thread, while is_connected() stays true."""
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
 
     def fail(*_: Any) -> None:
@@ -157,7 +157,7 @@ def test_paho_dies_of_a_callback_and_says_it_is_connected(
 
 
 def test_ours_lives_through_a_callback(scripted: ScriptedBroker, ours: Connection) -> None:
-    """The exception is counted; the thread lives and goes on sending."""
+    """The exception is counted; the thread continues to send."""
 
     def fail() -> None:
         raise ValueError
@@ -174,7 +174,7 @@ def test_ours_lives_through_a_callback(scripted: ScriptedBroker, ours: Connectio
 def test_paho_deadlocks_on_a_lock_shared_by_publish_and_on_publish(
     scripted: ScriptedBroker, paho: Client
 ) -> None:
-    """on_publish runs under paho's own lock: it waits for ours, while publish() under ours waits for paho's."""
+    """on_publish holds paho's lock and waits for the caller's, while publish() under the caller's waits for paho's."""
     lock, inside, taken, outcome = threading.Lock(), threading.Event(), threading.Event(), list[bool]()
 
     def on_publish(*_: Any) -> None:
@@ -195,7 +195,7 @@ def test_paho_deadlocks_on_a_lock_shared_by_publish_and_on_publish(
 
 
 def test_ours_shares_no_lock_with_its_callbacks(scripted: ScriptedBroker, ours: Connection) -> None:
-    """The same dance: publish() under the lock returns, so the callback gets it."""
+    """In the same situation publish() returns while the caller holds its lock, so that the callback can acquire it."""
     lock, inside, taken, outcome = threading.Lock(), threading.Event(), threading.Event(), list[bool]()
 
     def on_acknowledged() -> None:
@@ -232,7 +232,7 @@ def test_paho_waits_in_vain_for_a_publish_from_a_callback(scripted: ScriptedBrok
 
 
 def test_ours_need_not_be_waited_for(scripted: ScriptedBroker, ours: Connection) -> None:
-    """There is nothing to wait on in a callback: a message sent from one is acknowledged to another callback."""
+    """A callback cannot wait: a message published from one is acknowledged by another callback."""
     done = threading.Event()
     start(ours)
     ours.publish("a", b"1", on_acknowledged=lambda: ours.publish("a", b"2", on_acknowledged=done.set))
@@ -240,8 +240,9 @@ def test_ours_need_not_be_waited_for(scripted: ScriptedBroker, ours: Connection)
     assert scripted.published == [[b"1", b"2"]]
 
 
+@pytest.mark.slow
 def test_paho_cannot_be_stopped_with_unacknowledged_messages(scripted: ScriptedBroker, paho: Client) -> None:
-    """loop_stop blocks as long as the broker owes an acknowledgement."""
+    """loop_stop blocks while a message is unacknowledged."""
     scripted.acknowledge = False
     connect(paho, scripted)
     paho.publish("a", b"", qos=1)
@@ -263,8 +264,8 @@ def test_ours_stops_with_unacknowledged_messages(scripted: ScriptedBroker, ours:
     assert scripted.disconnects == 1
 
 
-def test_paho_with_mqtt_5_keeps_no_session_unless_told(mosquitto: MosquittoServer) -> None:
-    """Without a session expiry interval, what comes while the client is away is lost."""
+def test_paho_with_mqtt_5_keeps_no_session_by_default(mosquitto: MosquittoServer) -> None:
+    """Without a session expiry interval, messages that arrive while the client is away are lost."""
     endpoint = mosquitto.endpoint("calibrator")
     received = list[bytes | bytearray]()
     for _ in range(2):
@@ -290,7 +291,7 @@ def _set(event: threading.Event, *_: object) -> None:
 
 
 def test_paho_takes_a_denied_publish_for_a_success(broker: BrokerProcess) -> None:
-    """MQTT 3.1.1 has no word for it: is_published() turns true, and nothing has been published.
+    """MQTT 3.1.1 cannot report a denied publish: is_published() becomes true, and nothing was published.
 
     Ours cannot do better, so the agent believes `seen` alone (tests/agent/test_faults.py, publishes denied).
     """
@@ -305,7 +306,7 @@ def test_paho_takes_a_denied_publish_for_a_success(broker: BrokerProcess) -> Non
 
 
 def test_no_window_of_ours_is_large() -> None:
-    """More than 100 unacknowledged messages were found to cost throughput; benchmarks/load.py measures it."""
+    """More than 100 unacknowledged messages reduce throughput (measured by evaluation/benchmarks/broker_speed.py)."""
     assert inspect.signature(Connection).parameters["window"].default <= 100
     allowed = [rule.le for rule in PublishSection.model_fields["window"].metadata if isinstance(rule, Le)]
     assert allowed
@@ -313,7 +314,7 @@ def test_no_window_of_ours_is_large() -> None:
 
 
 def test_the_back_off_is_jittered_doubles_and_ends() -> None:
-    """Delays lie in [½, 1] of 0.2·2ⁿ up to 30 s, and a herd is spread over that: paho waits exactly 1, 2, 4 …"""
+    """Delays are random in [½, 1] of 0.2·2ⁿ, up to 30 s, so that clients do not reconnect in step, as paho's do."""
     for attempt in range(100):
         whole = min(30.0, 0.2 * 2**attempt)
         delays = [back_off(attempt) for _ in range(200)]

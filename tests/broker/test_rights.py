@@ -1,4 +1,4 @@
-"""The rights of every role, tried on the brokers as the fixtures run them."""
+"""The rights of every role, tested against the brokers of the fixtures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.broker.plain import Plain
 
 @pytest.fixture
 def site(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """The usual site, and a witness who may do everything."""
+    """The usual site, and an identity "witness" with all rights."""
     matrix.allow_witness(monkeypatch)
     return Site(site.cohort, (*site.identities, Identity("ops", "witness", "witness-secret")))
 
@@ -28,13 +28,13 @@ def test_everybody_reads_exactly_what_they_may(broker: BrokerProcess) -> None:
 
 
 def test_wildcards_open_nothing(broker: BrokerProcess) -> None:
-    """Whatever wildcard is subscribed to, nothing arrives that the role may not read by name."""
+    """No wildcard subscription delivers a message that the role may not read by name."""
     matrix.check_wildcards(broker.endpoint)
 
 
 @pytest.mark.parametrize("name", ["calibrator", "subscriber", "wearable-1"])
 def test_the_filters_of_a_role_are_granted_as_they_stand(broker: BrokerProcess, name: str) -> None:
-    """Every filter in a role's rights can be subscribed to in one go."""
+    """All filters of a role's rights can be subscribed to in one request."""
     granted = rights("test", broker.site.identity(name)).subscribe
     with Plain(broker.endpoint(name)) as reader:
         assert reader.subscribe(*granted) == [1] * len(granted)

@@ -14,7 +14,7 @@ from hushmq.broker.contract.signature import PrivateKey, PublicKey
 def test_new_makes_a_private_file_and_prints_the_public_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The printed key is the file's, and `show` prints the same line again; the private half is nowhere."""
+    """`new` and `show` print the same line with the file's public key; the private key is never printed."""
     file = tmp_path / "ops.key"
     assert main(["keys", "new", str(file)]) == 0
     line = capsys.readouterr().out
@@ -27,7 +27,7 @@ def test_new_makes_a_private_file_and_prints_the_public_key(
 
 
 def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One object a line, several files."""
+    """--json prints one object per line, for several files."""
     files = [tmp_path / "ops.key", tmp_path / "calibrator.key"]
     for file in files:
         assert main(["keys", "new", "--json", str(file)]) == 0
@@ -50,7 +50,7 @@ def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_bad_input_is_one_line_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    """No traceback, nothing printed as if it were a key."""
+    """An error is one line, without traceback, and standard output stays empty."""
     PrivateKey.generate().save(tmp_path / "ops.key")
     assert main(["keys", *(argument.format(tmp_path) for argument in arguments)]) == 2
     said = capsys.readouterr()

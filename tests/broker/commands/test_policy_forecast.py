@@ -1,4 +1,4 @@
-"""What `hushmq push` foretells is what the calibrator will do."""
+"""The forecast of `hushmq push` agrees with the calibrator."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import pytest
 from hushmq.broker.commands.policy_forecast import MOST_STATES, forecast, inverse
 from hushmq.broker.contract.messages import Assumption, DeviceWindow, Window
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.theta_message import IntervalTheta
-from hushmq.calibrator.ledger.audience_timelines import NANO, spending, tilt_of_devices
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage
+from hushmq.calibrator.ledger.window_spending import spending
 from hushmq.calibrator.models.categorical import categorical_statistics as statistics_k
-from hushmq.calibrator.settings.calibrate import best_noise
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise, optimal_noise
+from hushmq.calibrator.policy.device_tilt import device_window_tilt
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.calibrator.settings.choose_noise import best_noise
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
+from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction import largest_tilt
-from hushmq.pufferfish.categorical.emission import amplified, response, tilt_of
-from hushmq.pufferfish.categorical.transition_intervals import Class
 from tests.agent.activity import FLOOR, START, activity_policy, theta_of_four
 from tests.calibrator.site import NARROW, WIDE, stream_policy
 
@@ -26,8 +30,8 @@ WINDOWS = {"short": Window(ticks=20, scopes=("cohort", "device")), "long": Windo
 
 @pytest.mark.parametrize("theta", [WIDE, NARROW])
 @pytest.mark.parametrize("adversary", ["prior", "informed"])
-def test_the_calibrators_own_numbers(theta: Box, adversary: Adversary) -> None:
-    """Noise, shares, learning and losses agree with what the calibrator computes for the same Θ."""
+def test_the_forecast_equals_the_calibrators_numbers(theta: BinaryTheta, adversary: Adversary) -> None:
+    """Noise, shares, learning and losses equal those that the calibrator computes for the same Θ."""
     policy = stream_policy(windows=WINDOWS, adversary=adversary)
     found = forecast(policy, theta, devices=3)
     noise = optimal_noise(theta, 4.0, adversary)
@@ -57,7 +61,7 @@ def test_more_devices_make_the_hour_surer() -> None:
 
 
 def test_device_made_windows_come_off_both_budgets() -> None:
-    """Their tilt is in both losses, which stay within ε; windows that leave nothing are refused in words."""
+    """The tilt of device windows is in both losses, which stay within ε; windows that use up ε are refused."""
     windows = {"hour": DeviceWindow(ticks=3600, scale=10.0)}
     found, plain = (forecast(stream_policy(device_windows=each), WIDE, devices=3) for each in (windows, {}))
     assert found.operator <= 4.0 + 1e-9
@@ -69,8 +73,8 @@ def test_device_made_windows_come_off_both_budgets() -> None:
         forecast(greedy, WIDE, devices=3)
 
 
-def test_a_method_that_adds_more_noise_is_foretold() -> None:
-    """Each window's share is that of its own method, as the calibrator has it; the loss stays below ε."""
+def test_the_forecast_includes_a_method_that_adds_more_noise() -> None:
+    """Each window's share is that of its method, as in the calibrator; the loss stays below ε."""
     policy = stream_policy(windows=METHODS, adversary="prior")
     found, least = forecast(policy, WIDE, devices=3), forecast(stream_policy(), WIDE, devices=3)
     for share in found.shares:
@@ -81,42 +85,44 @@ def test_a_method_that_adds_more_noise_is_foretold() -> None:
     assert found.public < least.public <= 1.0 + 1e-9
 
 
-def test_a_theta_beyond_a_method_is_told() -> None:
-    """Where what is believed lies beyond what mqm-exact is certified for, push says so in one line."""
+def test_a_theta_beyond_a_method_is_reported() -> None:
+    """If the learned Θ lies beyond the range for which mqm-exact is certified, Problem names the method."""
     policy = stream_policy(windows={"short": Window(ticks=20, method="mqm-exact")}, adversary="prior")
     with pytest.raises(Problem, match=r"windows\.short\.method: mqm-exact is not certified"):
-        forecast(policy, Box(0.2, 0.6, 0.2, 0.6), devices=3)
+        forecast(policy, BinaryTheta(0.2, 0.6, 0.2, 0.6), devices=3)
 
 
 ACTIVITY = {"windows": WINDOWS, "period_ms": 500}
 
 
 @pytest.mark.parametrize("theta", [START.chains, FLOOR.chains])
-def test_many_states_spend_both_budgets_and_no_more(theta: Class) -> None:
-    """The noise is the randomized response of the largest tilt; what releases tell is amplified through it."""
+def test_many_states_spend_both_budgets_and_no_more(theta: CategoricalTheta) -> None:
+    """The noise is the randomized response of the largest tilt; releases are amplified by it."""
     policy = activity_policy(**ACTIVITY).streams["motion"]
     found = forecast(policy, theta, devices=3)
     tau = largest_tilt(theta, 4.0).tau
-    assert found.noise == response(4, tau)
-    assert not isinstance(found.noise, Noise)
-    assert tilt_of(found.noise) <= tau
+    assert found.noise == CategoricalNoise.response(4, tau)
+    assert isinstance(found.noise, CategoricalNoise)
+    assert found.noise.tilts[0] <= tau
     assert 0.999 * 4.0 < found.operator <= 4.0
     assert 0.999 * 2.0 < found.public <= 2.0
-    assert amplified(found.noise, found.tilt) <= largest_tilt(theta, 2.0).tau
+    assert found.noise.amplified(found.tilt) <= largest_tilt(theta, 2.0).tau
     assert all(share.scale == pytest.approx(2 / share.tilt) for share in found.shares)
 
 
 @pytest.mark.parametrize("theta", [START.chains, FLOOR.chains])
 @pytest.mark.parametrize("scales", [(), (20.0,)])
-def test_the_calibrators_own_numbers_for_many_states(theta: Class, scales: tuple[float, ...]) -> None:
-    """As for two, up to the share of ε that the calibrator leaves free for rounding."""
+def test_the_forecast_equals_the_calibrators_numbers_for_many_states(
+    theta: CategoricalTheta, scales: tuple[float, ...]
+) -> None:
+    """As for two states, up to the share of ε that the calibrator reserves for rounding."""
     own = {f"own-{n}": DeviceWindow(ticks=60, scale=scale) for n, scale in enumerate(scales)}
     policy = activity_policy(**ACTIVITY, device_windows=own).streams["motion"]
     found = forecast(policy, theta, devices=3)
     noise = best_noise(theta, policy)
-    assert not isinstance(found.noise, Noise)
-    assert not isinstance(noise, Noise)
-    assert [row[0] for row in found.noise] == pytest.approx([row[0] for row in noise], rel=1e-3)
+    assert isinstance(found.noise, CategoricalNoise)
+    assert isinstance(noise, CategoricalNoise)
+    assert [row[0] for row in found.noise.rows] == pytest.approx([row[0] for row in noise.rows], rel=1e-3)
     learning = 0
     for share in found.shares:
         spent = spending(
@@ -125,7 +131,7 @@ def test_the_calibrators_own_numbers_for_many_states(theta: Class, scales: tuple
             share.scope,
             theta=theta,
             noises=[found.noise],
-            device_tilt=tilt_of_devices(policy),
+            device_tilt=device_window_tilt(policy),
         )
         assert share.tilt == pytest.approx(spent.release / NANO, rel=1e-3)
         learning += spent.learning
@@ -133,14 +139,15 @@ def test_the_calibrators_own_numbers_for_many_states(theta: Class, scales: tuple
     assert MOST_STATES == statistics_k.MOST_STATES
 
 
-def test_nothing_is_paid_for_learning_of_too_many_states() -> None:
-    """All of a window's tilt goes into its release."""
+@pytest.mark.slow
+def test_no_tilt_is_spent_on_learning_for_too_many_states() -> None:
+    """Without learning, a window's whole tilt is spent on its release."""
     k = 9
     low, high = (
         tuple(tuple(stay if u == x else move / (k - 1) for u in range(k)) for x in range(k))
         for stay, move in ((0.3, 0.62), (0.36, 0.75))
     )
-    theta = IntervalTheta(low=low, high=high)
+    theta = CategoricalThetaMessage(low=low, high=high)
     policy = activity_policy(
         **ACTIVITY,
         states=tuple(f"s{n}" for n in range(k)),
@@ -152,20 +159,20 @@ def test_nothing_is_paid_for_learning_of_too_many_states() -> None:
 
 
 def test_windows_on_the_device_come_off_both_budgets_of_many_states() -> None:
-    """2/scale at every tick; where they leave nothing, or Θ forgets too slowly, one line says so."""
+    """Device windows tilt every tick by 2/scale; Problem is raised if they use up ε, or Θ mixes too slowly."""
     windows = {"hour": DeviceWindow(ticks=3600, scale=20.0)}
     found, plain = (
         forecast(activity_policy(**ACTIVITY, device_windows=each).streams["motion"], START.chains, devices=3)
         for each in (windows, {})
     )
-    assert not isinstance(found.noise, Noise)
-    assert not isinstance(plain.noise, Noise)
-    assert tilt_of(found.noise) == pytest.approx(tilt_of(plain.noise) - 0.1)
+    assert isinstance(found.noise, CategoricalNoise)
+    assert isinstance(plain.noise, CategoricalNoise)
+    assert found.noise.tilts[0] == pytest.approx(plain.noise.tilts[0] - 0.1)
     assert found.operator <= 4.0
     assert found.public <= 2.0
     assert found.shares[0].scale > plain.shares[0].scale
     greedy = {"hour": DeviceWindow(ticks=3600, scale=4.0)}
-    with pytest.raises(Problem, match=r"epsilon\.public: the device's own windows leave nothing"):
+    with pytest.raises(Problem, match=r"epsilon\.public: device_windows leave nothing"):
         forecast(
             activity_policy(**ACTIVITY, device_windows=greedy).streams["motion"], START.chains, devices=3
         )
@@ -175,19 +182,19 @@ def test_windows_on_the_device_come_off_both_budgets_of_many_states() -> None:
 
 
 def test_the_error_of_many_states_is_what_an_hour_shows() -> None:
-    """Simulated: estimates from noisy counts of noisy states scatter no more than foretold, and not much less."""
+    """In a simulation, the standard error of estimates is at most the forecast, and not much less."""
     policy = activity_policy(**ACTIVITY).streams["motion"]
     found = forecast(policy, FLOOR.chains, devices=1)
-    assert not isinstance(found.noise, Noise)
-    weights, rng, ticks = inverse(found.noise), random.Random(3), 7200
+    assert isinstance(found.noise, CategoricalNoise)
+    weights, rng, ticks = inverse(found.noise.rows), random.Random(3), 7200
     scale = min(share.scale for share in found.shares)
     errors = []
     for _ in range(60):
-        # Half of the time in state 0, as uncertain as it can be.
+        # Half of the time in state 0: the largest variance.
         outputs = [0] * 4
-        for z in rng.choices(range(4), found.noise[0], k=ticks // 2):
+        for z in rng.choices(range(4), found.noise.rows[0], k=ticks // 2):
             outputs[z] += 1
-        for z in rng.choices(range(4), found.noise[1], k=ticks // 2):
+        for z in rng.choices(range(4), found.noise.rows[1], k=ticks // 2):
             outputs[z] += 1
         counts = [n + scale * (rng.expovariate(1) - rng.expovariate(1)) for n in outputs]
         errors.append(sum(a * n for a, n in zip(weights[0], counts, strict=True)) / ticks - 0.5)
@@ -196,11 +203,11 @@ def test_the_error_of_many_states_is_what_an_hour_shows() -> None:
 
 
 def test_the_weights_undo_the_noise() -> None:
-    """For any matrix, also one that is no randomized response; one that tells nothing apart has none."""
+    """`inverse` works for any regular matrix, not only randomized response, and raises Problem for a singular one."""
     skewed = ((0.6, 0.2, 0.2), (0.1, 0.5, 0.4), (0.3, 0.1, 0.6))
     for x, weights in enumerate(inverse(skewed)):
         for u, row in enumerate(skewed):
-            told = sum(p * a for p, a in zip(row, weights, strict=True))
-            assert told == pytest.approx(float(u == x), abs=1e-12)
-    with pytest.raises(Problem, match="cannot be told apart"):
+            found = sum(p * a for p, a in zip(row, weights, strict=True))
+            assert found == pytest.approx(float(u == x), abs=1e-12)
+    with pytest.raises(Problem, match="cannot be distinguished"):
         inverse(((0.5, 0.25, 0.25), (0.5, 0.25, 0.25), (0.25, 0.25, 0.5)))

@@ -1,4 +1,4 @@
-"""`hushmq push`: nothing goes out that a device would refuse to read, and what goes out is followed to the devices."""
+"""`hushmq push` publishes no policy that devices would refuse to read, and follows its roll-out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hushmq.broker.contract.messages import (
 )
 from hushmq.broker.contract.problem import Reason
 from hushmq.broker.contract.signature import PrivateKey, verify
-from hushmq.broker.contract.theta_message import IntervalTheta
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent.activity import emission
 from tests.agent.peer import CALIBRATOR
@@ -82,7 +82,7 @@ def stream_status(noise: int | None, refused: Refusal | None = None) -> StreamSt
 
 @contextmanager
 def device(broker: BrokerProcess, name: str, answer: Status) -> Iterator[None]:
-    """A device that is online, and answers the next policy with a status."""
+    """An online device that answers the next policy with a status."""
     with Client(broker, name, TOPICS.policy) as client:
         client.say(TOPICS.status(name), encode(Status(online=True, policy=None)), retain=True)
         before = len(client.heard[TOPICS.policy])
@@ -107,7 +107,7 @@ def device(broker: BrokerProcess, name: str, answer: Status) -> Iterator[None]:
 def test_push_and_follow(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Signed, retained, and every device's answer told: applied by one, refused by the other, so exit code 1."""
+    """The policy is signed and retained; one device applies and one refuses it, so the exit code is 1."""
     applied = Status(online=True, policy=1, streams={STREAM: stream_status(1)})
     refused = Status(online=True, policy=None, refused=Refusal(version=1, reason=Reason.EPSILON_ABOVE_CAP))
     with (
@@ -118,21 +118,23 @@ def test_push_and_follow(
         code = main(["push", write(tmp_path), *options(nats, key), "--yes", "--timeout", "20"])
         wait_until(lambda: ops.heard[TOPICS.policy])
         message = verify(Policy, ops.heard[TOPICS.policy][-1], [OPS.public])
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert code == 1
     assert message.version == 1
-    assert "wearable-1: applied" in told
-    assert "wearable-2: refused (epsilon-above-cap)" in told
+    assert "wearable-1: applied" in printed
+    assert "wearable-2: refused (epsilon-above-cap)" in printed
     for words in (
         "noise on the device",
         "loss to operators",
         "error of an hourly histogram",
         "for the device",
-        "a tick is in all 2 of these, and what they cost adds up",
+        "a tick is in all 2 of these windows, and their tilts add up",
     ):
-        assert words in told
-    tilts = [float(tilt) for tilt in re.findall(r"tilt ([0-9.]+)", told)]
-    learning, total = map(float, re.findall(r"learning \(([0-9.]+)\) every tick pays ([0-9.]+)", told)[0])
+        assert words in printed
+    tilts = [float(tilt) for tilt in re.findall(r"tilt ([0-9.]+)", printed)]
+    learning, total = map(
+        float, re.findall(r"learning \(([0-9.]+)\) the total tilt of a tick is ([0-9.]+)", printed)[0]
+    )
     assert len(tilts) == 2
     assert sum(tilts) + learning == pytest.approx(total, abs=2e-5)
 
@@ -140,14 +142,14 @@ def test_push_and_follow(
 def test_versions_and_changes_are_found_on_the_broker(
     broker: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The next version is taken, what differs is named, and --dry-run publishes nothing."""
+    """The next version is used, differences are listed, and --dry-run publishes nothing."""
     with Client(broker, "ops", TOPICS.policy) as ops:
         ops.say(TOPICS.policy, signed(policy(4)), retain=True)
         assert main(["push", write(tmp_path), *options(broker, key), "--dry-run"]) == 0
-        told = capsys.readouterr().out
-        assert "policy 4 → 5" in told
-        assert "windows" in told
-        assert "nothing was published" in told
+        printed = capsys.readouterr().out
+        assert "policy 4 → 5" in printed
+        assert "windows" in printed
+        assert "nothing was published" in printed
         assert main(["push", write(tmp_path), *options(broker, key), "--yes", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["version"], found["published"], found["devices"]) == (5, True, {})
@@ -181,16 +183,16 @@ high = [[0.6, 0.3, 0.3], [0.3, 0.6, 0.3], [0.3, 0.3, 0.6]]
 def test_many_states_before_and_after(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is assumed, the noise, both losses and the error of an hour, before and after, and against whom."""
+    """Θ, the noise, both losses and the hourly error are shown before and after, with the adversary."""
     path = write(tmp_path, ACTIVITY)
     with Client(nats, "ops", TOPICS.policy) as ops, Client(nats, "calibrator") as calibrator:
         assert main(["push", path, *options(nats, key), "--yes", "--timeout", "0"]) == 0
-        told = capsys.readouterr().out
-        assert "none → stay 0.4–0.7, move 0.1–0.4" in told
-        assert "none → kept 0." in told
-        assert "NOTE: both losses are to someone who knows no state at any other instant" in told
+        printed = capsys.readouterr().out
+        assert "none → stay 0.4–0.7, move 0.1–0.4" in printed
+        assert "none → kept 0." in printed
+        assert "NOTE: both losses assume an adversary who knows no state at any other instant" in printed
         wait_until(lambda: ops.heard[TOPICS.policy])
-        believed = IntervalTheta.model_validate(
+        learned = CategoricalThetaMessage.model_validate(
             {
                 "low": ((0.45, 0.15, 0.15), (0.15, 0.45, 0.15), (0.15, 0.15, 0.45)),
                 "high": ((0.65, 0.35, 0.35), (0.35, 0.65, 0.35), (0.35, 0.35, 0.65)),
@@ -201,18 +203,18 @@ def test_many_states_before_and_after(
             policy=1,
             cohort="test",
             stream="activity",
-            theta=believed,
-            noise=emission(believed, 4.0),
+            theta=learned,
+            noise=emission(learned, 4.0),
         )
         calibrator.say(TOPICS.noise("activity"), encode(CALIBRATOR.sign(setting)), retain=True)
         tighter = write(tmp_path, ACTIVITY.replace("operator = 4.0", "operator = 2.0"), "tighter.toml")
         assert main(["push", tighter, *options(nats, key), "--dry-run"]) == 0
-        told = capsys.readouterr().out
-        assert "policy 1 → 2" in told
-        assert "stay 0.45–0.65, move 0.15–0.35 → stay 0.45–0.65" in told
+        printed = capsys.readouterr().out
+        assert "policy 1 → 2" in printed
+        assert "stay 0.45–0.65, move 0.15–0.35 → stay 0.45–0.65" in printed
         words = {
             line[4:32].strip(): [float(number) for number in re.findall(r"\d+\.\d{4}", line)]
-            for line in told.splitlines()
+            for line in printed.splitlines()
             if " → " in line and line.startswith("    ")
         }
         assert words["noise on the device"][0] > words["noise on the device"][1]
@@ -227,18 +229,18 @@ def test_many_states_before_and_after(
 def test_the_number_of_states_in_use_never_changes(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Devices would refuse it; so it is not even asked about."""
+    """A policy that devices would refuse is refused before any question is asked."""
     with Client(nats, "ops") as ops:
         ops.say(TOPICS.policy, signed(policy(4)), retain=True)
         changed = write(tmp_path, ACTIVITY.replace("streams.activity", "streams.motion"))
         assert main(["push", changed, *options(nats, key), "--yes"]) == 2
-    assert "streams.motion.states: 2 are in use, and how many never changes" in capsys.readouterr().err
+    assert "streams.motion.states: 2 are in use, and their number never changes" in capsys.readouterr().err
 
 
 def test_more_states_than_a_message_holds_are_refused(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is published that nobody could read."""
+    """A Θ too large for a message is refused before anything is published."""
     k = 48
     low = [[0.1234567890123456 if u == x else 0.0012345678901234 for u in range(k)] for x in range(k)]
     high = [[0.9234567890123456 if u == x else 0.0512345678901234 for u in range(k)] for x in range(k)]
@@ -255,7 +257,7 @@ def test_more_states_than_a_message_holds_are_refused(
 def test_a_policy_larger_than_a_message_is_refused(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same for all streams together."""
+    """A policy whose streams together are too large for a message is refused."""
     aliases = {f"a name of some length, number {n}": "still" for n in range(1000)}
     tree = policy().model_dump(mode="json")
     stream = tree["streams"]["motion"] | {"discretiser": {"kind": "labels", "aliases": aliases}}
@@ -263,11 +265,11 @@ def test_a_policy_larger_than_a_message_is_refused(
     del tree["version"]
     path = write(tmp_path, json.dumps(tree), "policy.json")
     assert main(["push", path, *options(nats, key), "--dry-run"]) == 2
-    assert "bytes as a message, and devices read at most 262144" in capsys.readouterr().err
+    assert "bytes; devices read at most 262144" in capsys.readouterr().err
 
 
 BAD_ACTIVITY = [
-    ('adversary = "prior"', 'adversary = "informed"', 'with more, say adversary = "prior"'),
+    ('adversary = "prior"', 'adversary = "informed"', 'with more, write adversary = "prior"'),
     ('"walking"]', '"walking", "running"]', "streams.activity: theta must be {low, high} with 4 rows each"),
     ("[0.1, 0.1, 0.4]]\nhigh", "[0.1, 0.4]]\nhigh", "theta.start: row 2 must have 3 entries"),
     (
@@ -276,7 +278,7 @@ BAD_ACTIVITY = [
         "theta.start: entry 0, 1 must have 0 ≤ low ≤ high ≤ 1",
     ),
     ("high = [[0.6, 0.3", "high = [[0.8, 0.3", "theta: start must contain floor"),
-    ("[1.5, 4.0]", "[1.5]", "bins make one state more than they have edges"),
+    ("[1.5, 4.0]", "[1.5]", "discretiser: bins need one state more than they have edges"),
     ("low = [[0.5", 'low = [["much"', "theta.floor.low.0.0: Input should be a valid number"),
 ]
 
@@ -285,13 +287,13 @@ BAD_ACTIVITY = [
 def test_a_bad_policy_of_many_states_never_reaches_the_broker(
     tmp_path: Path, key: Path, old: str, new: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line, as below, with the row and the entry."""
+    """The message is one line that names the row and the entry."""
     assert old in ACTIVITY
     bad = write(tmp_path, ACTIVITY.replace(old, new, 1))
     assert main(["push", bad, "--key", str(key), "--broker", "mqtt://127.0.0.1:1", "--yes"]) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert printed.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -300,7 +302,11 @@ def test_a_bad_policy_of_many_states_never_reaches_the_broker(
         ("operator = 4.0", "operator = -1.0", "streams.motion.epsilon.operator"),
         ("operator = 4.0", 'operator = "much"', "streams.motion.epsilon.operator"),
         ("ticks = 3600", "tocks = 3600", "streams.motion.windows.hour.ticks"),
-        ('scopes = ["cohort", "device"]', 'scopes = ["cohort", "cohort"]', "a scope is named once"),
+        (
+            'scopes = ["cohort", "device"]',
+            'scopes = ["cohort", "cohort"]',
+            "scopes must differ from each other",
+        ),
         ("ticks = 3600", 'ticks = 3600\nmethod = "mqm"', "streams.motion.windows.hour.method"),
         (
             POLICY,
@@ -321,13 +327,13 @@ def test_a_bad_policy_of_many_states_never_reaches_the_broker(
 def test_a_bad_policy_never_reaches_the_broker(
     tmp_path: Path, key: Path, old: str, new: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line that names the setting, before any connection is made."""
+    """The message is one line that names the setting, printed before any connection is made."""
     assert old in POLICY
     bad = write(tmp_path, POLICY.replace(old, new, 1))
     assert main(["push", bad, "--key", str(key), "--broker", "mqtt://127.0.0.1:1", "--yes"]) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert printed.count("\n") == 1
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), (None, 1), ("y", 0), ("YES", 0)])
@@ -340,7 +346,7 @@ def test_the_question(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Only yes publishes; no, nothing and the end of input (Ctrl-D) leave all as it is, with exit code 1."""
+    """Only yes publishes; no, an empty answer and the end of input (Ctrl-D) publish nothing, with exit code 1."""
 
     def reply(_question: str) -> str:
         if answer is None:
@@ -358,10 +364,10 @@ def test_the_question(
             assert ops.heard[TOPICS.policy] == []
 
 
-def test_a_silent_device_is_waited_for_and_told(
+def test_a_silent_device_is_waited_for_and_reported(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that is online and says nothing holds up the end until the time-out, exit code 1; one offline does not."""
+    """A silent online device delays the end until the time-out, with exit code 1; an offline device does not."""
     with Client(nats, "wearable-1") as online, Client(nats, "wearable-2") as gone:
         online.say(TOPICS.status("wearable-1"), encode(Status(online=True)), retain=True)
         gone.say(TOPICS.status("wearable-2"), encode(Status(online=False)), retain=True)
@@ -378,7 +384,7 @@ def test_a_silent_device_is_waited_for_and_told(
 def test_what_is_left_of_the_budget(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both audiences' remainders, before and after; an ε below what is spent already is warned of."""
+    """The rest of both audiences' budgets is shown before and after, with a warning if the new ε is already spent."""
     theta = policy().streams[STREAM].theta.start
     ledger = LedgerState(
         stream=STREAM,
@@ -393,7 +399,7 @@ def test_what_is_left_of_the_budget(
         words = capsys.readouterr().out
         assert re.search(r"left for operators +2\.5000 → 2\.5000\n", words)
         assert re.search(r"left for the public +0\.7500 → -0\.2500\n", words)
-        assert "WARNING: 0.2500 more than the new ε of the public is spent already" in words
+        assert "WARNING: 0.2500 more than the new ε of the public is already spent" in words
         assert main(["push", write(tmp_path), *options(nats, key), "--dry-run", "--json"]) == 0
         left = json.loads(capsys.readouterr().out)["streams"][STREAM]["left"]
         assert left == {
@@ -402,8 +408,10 @@ def test_what_is_left_of_the_budget(
         }
 
 
-def test_nobody_to_ask(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal --yes has to be given."""
+def test_yes_is_required_without_a_terminal(
+    tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a terminal, --yes is required."""
     assert main(["push", write(tmp_path), "--key", str(key), "--broker", "mqtt://127.0.0.1:1"]) == 2
     assert "--yes" in capsys.readouterr().err
 
@@ -411,18 +419,18 @@ def test_nobody_to_ask(tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[
 def test_an_identity_that_may_not_write_policies(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A denied publish is acknowledged by the broker; that it does not come back is told."""
+    """The broker acknowledges a denied publish; the command reports that the policy is not delivered back."""
     with Client(nats, "ops", TOPICS.policy) as ops:
         given = [*options(nats, key, "calibrator"), "--yes"]
         assert main(["push", write(tmp_path), *given]) == 2
-        assert "did not come back" in capsys.readouterr().err
+        assert "did not deliver the policy back" in capsys.readouterr().err
         assert ops.heard[TOPICS.policy] == []
 
 
 def test_the_key_of_a_stranger_is_refused_by_its_mode(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A private key that others can read is not used."""
+    """A private key that others can read is refused."""
     open_key = tmp_path / "open.key"
     PrivateKey.generate().save(open_key)
     open_key.chmod(0o644)

@@ -1,4 +1,4 @@
-"""`hushmq watch`: what comes is printed, for people and for programs."""
+"""`hushmq watch` prints messages as they arrive, as text or JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hushmq.__main__ import main
-from hushmq.agent.device_windows import Closed, release
+from hushmq.agent.device_windows import ClosedWindow, release
 from hushmq.broker.contract.messages import DeviceWindow, Release, Status, decode, encode
-from hushmq.broker.contract.theta_message import IntervalTheta
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage
 from hushmq.broker.provision.broker_process import BrokerProcess, free_port
 from tests.agent.activity import STATES, activity_noise, activity_policy
 from tests.agent.peer import sign
@@ -34,17 +34,17 @@ def options(broker: BrokerProcess, folder: Path, name: str) -> list[str]:
 
 
 @pytest.fixture
-def told(broker: BrokerProcess, tmp_path: Path) -> BrokerProcess:
-    """A broker that retains one message of every kind, and one that is not of the contract."""
+def publishing_broker(broker: BrokerProcess, tmp_path: Path) -> BrokerProcess:
+    """A broker that retains one message of every kind, and an invalid one."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         here.window()
         here.cohort.close_due()
-        ((_, topic, payload),) = here.cohort.unsent()
-        (ledger,) = here.cohort.accounts()
-        setting = here.cohort.settings()["motion"]
+        (outgoing,) = here.cohort.unsent()
+        (ledger,) = here.cohort.ledger_states()
+        setting = here.cohort.calibrate()["motion"]
     with Client(broker, "calibrator") as calibrator:
-        calibrator.say(topic, payload, retain=True)
+        calibrator.say(outgoing.topic, outgoing.payload, retain=True)
         calibrator.say(TOPICS.ledger("motion"), encode(ledger), retain=True)
         calibrator.say(TOPICS.noise("motion"), setting.payload, retain=True)
     with Client(broker, "ops") as ops:
@@ -55,9 +55,11 @@ def told(broker: BrokerProcess, tmp_path: Path) -> BrokerProcess:
     return broker
 
 
-def test_lines_for_people(told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Releases with errors and loss, and devices; what is not of the contract is named by its reason."""
-    assert main(options(told, tmp_path, "ops")) == 0
+def test_lines_for_people(
+    publishing_broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Releases are shown with errors and loss, devices with their state, invalid messages with their reason."""
+    assert main(options(publishing_broker, tmp_path, "ops")) == 0
     text = capsys.readouterr().out
     assert "still" in text
     assert "± " in text
@@ -66,33 +68,35 @@ def test_lines_for_people(told: BrokerProcess, tmp_path: Path, capsys: pytest.Ca
     assert OPS.public.id not in text
 
 
-def test_json_lines(told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every kind, one object a line."""
+def test_json_lines(
+    publishing_broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--json prints every kind of message, one object per line."""
     kinds = ["release", "ledger", "noise", "policy"]
     given = [argument for kind in kinds for argument in ("--only", kind)]
-    assert main([*options(told, tmp_path, "ops"), "--json", *given]) == 0
+    assert main([*options(publishing_broker, tmp_path, "ops"), "--json", *given]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(found) == 4
     assert all(one["retained"] and one["message"]["v"] == 1 for one in found)
 
 
 def test_a_subscriber_sees_releases(
-    told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    publishing_broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With --only release, whoever may read only releases can watch."""
-    assert main([*options(told, tmp_path, "subscriber"), "--only", "release"]) == 0
+    """With --only release, an identity that may read only releases can watch."""
+    assert main([*options(publishing_broker, tmp_path, "subscriber"), "--only", "release"]) == 0
     assert capsys.readouterr().out.startswith("release ")
 
 
 def test_releases_and_noise_of_many_states(
     broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every state of a few is named, of many the most frequent; noise is told by what it keeps."""
+    """A release's few states are all shown, of many the most frequent; noise is described by what it preserves."""
     few = activity_policy(device_windows={"hour": DeviceWindow(ticks=100, scale=20.0)}).streams["motion"]
-    closed = Closed("hour", 100, 199, (40, 30, 20, 10))
+    closed = ClosedWindow("hour", 100, 199, (40, 30, 20, 10))
     made = release(closed, "motion", few, activity_noise(), device="wearable-1", entry=1)
     one = decode(Release, made.payload)
-    wide = IntervalTheta(low=((0.05,) * 10,) * 10, high=((0.2,) * 10,) * 10)
+    wide = CategoricalThetaMessage(low=((0.05,) * 10,) * 10, high=((0.2,) * 10,) * 10)
     ten = {
         "states": tuple(f"bin-{n}" for n in range(10)),
         "counts": tuple(range(10)),
@@ -118,10 +122,10 @@ def test_releases_and_noise_of_many_states(
 
 
 def test_the_next_address_is_tried(
-    told: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    publishing_broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """--broker may be given again: a node that does not answer is no obstacle."""
-    given = options(told, tmp_path, "subscriber")
+    """--broker may be repeated: a node that does not answer is skipped."""
+    given = options(publishing_broker, tmp_path, "subscriber")
     at = given.index("--broker")
     nowhere = ["--broker", f"mqtt://127.0.0.1:{free_port('127.0.0.1')}"]
     assert main([*given[:at], *nowhere, *given[at:], "--only", "release"]) == 0
@@ -139,6 +143,6 @@ def test_the_next_address_is_tried(
     ],
 )
 def test_bad_input(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line that names the option."""
+    """The error is one line that names the option."""
     assert main(["watch", *arguments]) == 2
     assert words in capsys.readouterr().err

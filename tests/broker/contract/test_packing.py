@@ -20,7 +20,7 @@ def runs(draw: st.DrawFn) -> tuple[list[int], int]:
 
 @given(runs())
 def test_packing_is_undone_by_unpacking(run: tuple[list[int], int]) -> None:
-    """Every run of states comes back, from a text of the promised size."""
+    """Every run of states is unpacked unchanged, from a text of the documented size."""
     states, bits = run
     text = pack(states, bits)
     assert list(unpack(text, len(states), bits)) == states
@@ -29,7 +29,7 @@ def test_packing_is_undone_by_unpacking(run: tuple[list[int], int]) -> None:
 
 @given(runs(), st.data())
 def test_no_other_text_stands_for_the_same_states(run: tuple[list[int], int], data: st.DataObject) -> None:
-    """A text changed in any one character is refused or stands for other states: copies can be compared as text."""
+    """A text changed in any one character is refused or unpacks to other states, so texts can be compared directly."""
     states, bits = run
     text = pack(states, bits)
     at = data.draw(st.integers(0, len(text) - 1))
@@ -64,12 +64,12 @@ def test_rubbish_is_rejected_never_anything_else(text: str, count: int, bits: in
         ("é===", 1, "not base64"),
         ("AA==", 9, "1 bytes do not hold 9 states"),
         ("AAA=", 8, "2 bytes do not hold 8 states"),
-        (b64encode(b"\x01").decode(), 7, "filling bits"),
+        (b64encode(b"\x01").decode(), 7, "padding bits"),
         ("AB==", 8, "spare bits"),
     ],
 )
-def test_each_fault_has_its_words(text: str, count: int, message: str) -> None:
-    """Bad base64, a wrong count and dirty filling are told apart."""
+def test_each_fault_has_its_message(text: str, count: int, message: str) -> None:
+    """Invalid base64, a wrong count and non-zero padding have different messages."""
     with pytest.raises(Rejected, match=message) as caught:
         unpack(text, count)
     assert caught.value.reason is Reason.MALFORMED
@@ -95,5 +95,5 @@ def test_the_longest_batch_goes_round(bits: int) -> None:
 
 
 def test_binary_states_take_one_bit_each_first_state_first() -> None:
-    """The layout on the wire, written down once by hand: 10110000 1 is B0 80."""
+    """The layout on the wire, computed by hand: 10110000 1 is B0 80."""
     assert pack([1, 0, 1, 1, 0, 0, 0, 0, 1]) == b64encode(bytes([0xB0, 0x80])).decode()

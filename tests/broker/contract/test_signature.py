@@ -47,7 +47,7 @@ def test_a_stored_signature_still_holds(file: Path) -> None:
 
 
 def test_two_keys_are_valid_while_one_replaces_the_other() -> None:
-    """During a rotation both the old and the new key count; before and after, only one of them."""
+    """During a rotation both the old and the new key are accepted; before and after, only one of them."""
     old, new = encode(KEY.sign(POLICY)), encode(NEXT.sign(POLICY))
     for payload in (old, new):
         assert verify(Policy, payload, [KEY.public, NEXT.public]) == POLICY
@@ -58,7 +58,7 @@ def test_two_keys_are_valid_while_one_replaces_the_other() -> None:
 
 
 def test_spacing_and_order_do_not_matter_content_does() -> None:
-    """The signature is over the canonical encoding: laid out otherwise, the same message still verifies."""
+    """The signature is over the canonical encoding: the same message with another layout is still verified."""
     signed = tree(encode(KEY.sign(POLICY)))
     reordered = dict(reversed(signed.items()))
     reordered["message"] = dict(reversed(signed["message"].items()))
@@ -66,7 +66,7 @@ def test_spacing_and_order_do_not_matter_content_does() -> None:
 
 
 def test_the_canonical_encoding_is_one_byte_string() -> None:
-    """Sorted keys, no spaces, UTF-8 unescaped, shortest floats: written down once by hand."""
+    """Sorted keys, no spaces, unescaped UTF-8, shortest floats: written by hand."""
     assert canonical(NOISE) == (
         b'{"cohort":"home","device":null,"noise":{"rho0":0.2,"rho1":0.25},"policy":3,"stream":"motion",'
         b'"theta":{"q":{"high":0.3,"low":0.2},"r":{"high":0.4,"low":0.3}},"v":1,"version":7}'
@@ -84,7 +84,7 @@ def test_the_canonical_encoding_is_one_byte_string() -> None:
     ],
 )
 def test_a_message_changed_after_signing_is_refused(path: str, value: object) -> None:
-    """Any field, by however little."""
+    """A signature is refused after the smallest change of any field."""
     signed = tree(encode(KEY.sign(NOISE)))
     signed["message"][path] = value
     with pytest.raises(Rejected) as caught:
@@ -94,7 +94,7 @@ def test_a_message_changed_after_signing_is_refused(path: str, value: object) ->
 
 @given(st.integers(0, 85), st.sampled_from("ABCDwxyz0189+/"))
 def test_no_other_text_is_a_signature(at: int, other: str) -> None:
-    """A signature changed in any character is refused, spare bits of base64 included."""
+    """A signature changed in any character is refused, including the unused bits of base64."""
     signed = tree(encode(KEY.sign(NOISE)))
     good = signed["signature"]
     signed["signature"] = good[:at] + other + good[at + 1 :]
@@ -106,7 +106,7 @@ def test_no_other_text_is_a_signature(at: int, other: str) -> None:
 
 
 def test_a_key_cannot_be_claimed_by_its_id() -> None:
-    """A stranger's signature under a trusted key's id does not fit that key."""
+    """Another key's signature under a trusted key's id is refused."""
     signed = tree(encode(STRANGER.sign(POLICY)))
     signed["key"] = KEY.public.id
     with pytest.raises(Rejected) as caught:
@@ -114,15 +114,15 @@ def test_a_key_cannot_be_claimed_by_its_id() -> None:
     assert caught.value.reason is Reason.BAD_SIGNATURE
 
 
-def test_a_signature_for_one_kind_does_not_count_for_another() -> None:
-    """The kind is part of the signed bytes, so that two kinds with the same fields would still be told apart."""
+def test_a_signature_for_one_model_is_not_valid_for_another() -> None:
+    """The model's name is part of the signed bytes, so that models with the same fields have different signatures."""
     with pytest.raises(Rejected) as caught:
         verify(Policy, encode(KEY.sign(NOISE)), [KEY.public])
     assert caught.value.reason is Reason.MALFORMED
 
 
-def test_a_newer_version_inside_is_told_as_such() -> None:
-    """Envelope or message: a version not known here is named so, before its signature is looked at."""
+def test_a_newer_version_inside_is_reported_as_such() -> None:
+    """An unknown version, of the envelope or the message, is reported as such before the signature is verified."""
     for change in ({"v": 2}, {"message": {**tree(encode(POLICY)), "v": 2}}):
         signed = {**tree(encode(KEY.sign(POLICY))), **change}
         with pytest.raises(Rejected) as caught:
@@ -148,7 +148,7 @@ def test_a_key_file_goes_round_and_is_private(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o601, 0o777])
 def test_a_key_file_open_to_others_is_refused(tmp_path: Path, mode: int) -> None:
-    """Any right of group or others is one too many."""
+    """A key file that group or others may access is refused."""
     file = tmp_path / "ops.key"
     KEY.save(file)
     file.chmod(mode)
@@ -158,7 +158,7 @@ def test_a_key_file_open_to_others_is_refused(tmp_path: Path, mode: int) -> None
 
 @pytest.mark.parametrize("mode", [0o700, 0o500, 0o1600, 0o4600])
 def test_a_key_file_of_another_mode_is_refused(tmp_path: Path, mode: int) -> None:
-    """Only its owner may read it, and nobody runs it; read-only (400, as secrets are mounted) will do."""
+    """A key file that is executable is refused; read-only for its owner (400, as secrets are mounted) is accepted."""
     file = tmp_path / "ops.key"
     KEY.save(file)
     file.chmod(mode)
@@ -169,7 +169,7 @@ def test_a_key_file_of_another_mode_is_refused(tmp_path: Path, mode: int) -> Non
 
 
 def test_a_key_file_is_never_overwritten(tmp_path: Path) -> None:
-    """The old key is still there."""
+    """A key file is never overwritten."""
     file = tmp_path / "ops.key"
     KEY.save(file)
     with pytest.raises(Problem, match="never overwritten"):
@@ -178,8 +178,8 @@ def test_a_key_file_is_never_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 44, b"QUJD\n", b"!" * 44])
-def test_a_damaged_key_file_is_told_without_its_content(tmp_path: Path, content: bytes) -> None:
-    """The message says what a key looks like, not what was there."""
+def test_a_damaged_key_file_is_reported_without_its_content(tmp_path: Path, content: bytes) -> None:
+    """The message describes the form of a key and does not show the file's content."""
     file = tmp_path / "ops.key"
     file.write_bytes(content)
     file.chmod(0o600)
@@ -197,5 +197,5 @@ def test_missing_files_and_folders_are_problems(tmp_path: Path) -> None:
 
 
 def test_a_private_key_is_in_no_repr() -> None:
-    """A key may be printed by mistake."""
+    """The repr and text of a private key do not show it."""
     assert "AQEB" not in f"{KEY!r} {KEY} {vars(KEY)}"

@@ -1,4 +1,4 @@
-"""Addresses and credentials: what is read, what is refused, and that secrets stay unsaid."""
+"""Addresses and credentials: which are accepted, which are refused, and that secrets are never shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hushmq.broker.provision.authority import Authority
     ],
 )
 def test_an_address_is_read(url: str, host: str, port: int, tls: Tls | None) -> None:
-    """Scheme, host and port have their MQTT defaults, and the address can be written again."""
+    """Scheme, host and port have their MQTT defaults, and `url` gives the address again."""
     endpoint = Endpoint.parse(url)
     assert (endpoint.host, endpoint.port, endpoint.tls) == (host, port, tls)
     assert Endpoint.parse(endpoint.url) == endpoint
@@ -30,12 +30,12 @@ def test_an_address_is_read(url: str, host: str, port: int, tls: Tls | None) -> 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("", "is none"),
-        ("broker.lan", "is none"),
-        ("http://broker.lan", "is none"),
-        ("mqtt://", "is none"),
-        ("mqtt://broker.lan/topic", "is none"),
-        ("mqtt://broker.lan?x=1", "is none"),
+        ("", "is not valid"),
+        ("broker.lan", "is not valid"),
+        ("http://broker.lan", "is not valid"),
+        ("mqtt://", "is not valid"),
+        ("mqtt://broker.lan/topic", "is not valid"),
+        ("mqtt://broker.lan?x=1", "is not valid"),
         ("mqtt://broker.lan:0", "port 0"),
         ("mqtt://broker.lan:65536", "out of range"),
         ("mqtt://broker.lan:x", "x"),
@@ -52,18 +52,18 @@ def test_a_bad_address_is_refused(url: str, message: str) -> None:
 
 
 def test_tls_settings_need_a_tls_address(tmp_path: Path) -> None:
-    """A certificate authority for an address without TLS is a mistake that would send the password in clear."""
+    """A certificate authority with an address without TLS is refused: the password would be sent in clear text."""
     with pytest.raises(Problem, match="write mqtts://"):
         Endpoint.parse("mqtt://broker.lan", tls=Tls(ca=tmp_path / "ca.pem"))
 
 
 def test_the_password_is_in_no_repr() -> None:
-    """An endpoint may be printed."""
+    """The repr of an endpoint does not contain its password."""
     assert "hidden" not in repr(Endpoint("h", 1, "u", "hidden"))
 
 
 def test_bad_tls_files_are_named(tmp_path: Path) -> None:
-    """Missing, foreign or half-given files are refused with the file's name."""
+    """A missing or invalid file, or a certificate without key, is refused with the file's name."""
     authority = Authority.create(tmp_path / "authority")
     authority.issue_client("me")
     authority.issue_client("you")
@@ -72,12 +72,12 @@ def test_bad_tls_files_are_named(tmp_path: Path) -> None:
     rubbish.write_text("rubbish")
     for tls, message in (
         (Tls(ca=tmp_path / "none.pem"), "none.pem: No such file"),
-        (Tls(ca=rubbish), "rubbish.pem: no PEM file"),
-        (Tls(certificate=certificate), "come together"),
-        (Tls(certificate=certificate, key=rubbish), "rubbish.pem: no PEM file"),
+        (Tls(ca=rubbish), "rubbish.pem: not a valid PEM file"),
+        (Tls(certificate=certificate), "a certificate needs its key"),
+        (Tls(certificate=certificate, key=rubbish), "rubbish.pem: not a valid PEM file"),
         (
             Tls(certificate=certificate, key=authority.files("you")[1]),
-            "you.key: no PEM file of that kind .key values",
+            "you.key: not a valid PEM file .key values",
         ),
     ):
         with pytest.raises(Problem, match=message):

@@ -67,7 +67,7 @@ def pair() -> Iterator[Pair]:
             on_message=lambda _topic, payload, _retained: received.append(payload),
             will=None,
             keep_session=True,
-            ask_twice=False,
+            subscribe_twice=False,
             keepalive=60,
         )
         link.open()
@@ -106,6 +106,7 @@ def test_a_packet_may_be_cut_anywhere(pair: Pair) -> None:
         assert pair.sent(8) == acknowledgements(1, 2)
 
 
+@pytest.mark.slow
 def test_nothing_is_mixed_up_where_the_socket_is_full(pair: Pair) -> None:
     """While a packet is partly written, answers follow its rest, and later packets follow the answers."""
     acknowledged: list[int] = []

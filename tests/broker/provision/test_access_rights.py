@@ -1,4 +1,4 @@
-"""Identities and their rights, before any broker reads them."""
+"""Identities and their access rights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hushmq.broker.contract.topics import Topics, shard
 from hushmq.broker.provision.access_rights import Identity, Site, rights
 
 
-def test_a_device_has_its_own_topics_only() -> None:
-    """The rights of a device name that device wherever the topic does."""
+def test_a_device_writes_only_topics_with_its_name() -> None:
+    """Every topic filter of a device's rights names the device if the topic has a device level."""
     name = "wearable-1"
     granted = rights("home", Identity("device", name, "x"))
     assert granted.publish == (
@@ -27,24 +27,24 @@ def test_a_device_has_its_own_topics_only() -> None:
 
 
 def test_a_name_is_a_topic_level() -> None:
-    """A name that would reach beyond its level, or is given twice, is refused."""
+    """A name that is no topic level, or is given twice, is refused."""
     for name in ("", "a/b", "#", "+", "a.b", "A", "a b", "a" * 65):
-        with pytest.raises(ValueError, match="no topic level"):
+        with pytest.raises(ValueError, match="not a valid topic level"):
             Identity("device", name, "x")
-    with pytest.raises(Problem, match="a named twice"):
+    with pytest.raises(Problem, match="a is named twice"):
         Site("home", (Identity("ops", "a", "x"), Identity("device", "a", "y")))
-    with pytest.raises(ValueError, match="no topic level"):
+    with pytest.raises(ValueError, match="not a valid topic level"):
         Site("home/+", ())
-    with pytest.raises(Problem, match="no device may be called 'cohort'"):
+    with pytest.raises(Problem, match="no device may have the name 'cohort'"):
         Identity("device", "cohort", "x")
 
 
-def test_an_unknown_name_is_told_with_the_known_ones() -> None:
-    """The message lists who there is."""
-    with pytest.raises(Problem, match="nobody is called 'b'; there are a"):
+def test_an_unknown_name_is_reported_with_the_known_ones() -> None:
+    """The message lists the existing identities."""
+    with pytest.raises(Problem, match="there is no identity 'b'; there are a"):
         Site("home", (Identity("ops", "a", "x"),)).identity("b")
 
 
 def test_the_password_is_in_no_repr() -> None:
-    """A site may be printed."""
+    """The repr of a site contains no password."""
     assert "hidden" not in repr(Site("home", (Identity("ops", "a", "hidden"),)))

@@ -1,4 +1,4 @@
-"""The certificate authority: what it signs, and that its files are looked after."""
+"""The certificate authority: the certificates it signs, and the protection of its files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_private_keys_are_private(authority: Authority) -> None:
 
 
 def test_a_server_certificate_names_hosts_and_addresses(authority: Authority) -> None:
-    """Names become DNS entries, addresses IP entries; the certificate is signed by the authority, loaded anew."""
+    """Names become DNS entries, addresses IP entries; a reloaded authority has signed the certificate."""
     Authority.load(authority.folder).issue_server(["broker.lan", "192.168.1.5", "::1"])
     certificate = x509.load_pem_x509_certificate(authority.server[0].read_bytes())
     alternative = certificate.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME).value
@@ -43,7 +43,7 @@ def test_a_server_certificate_names_hosts_and_addresses(authority: Authority) ->
 
 
 def test_a_client_certificate_bears_the_name_and_an_end(authority: Authority) -> None:
-    """The common name is the identity's; `expires` tells when to renew."""
+    """The common name is the identity's name; `expires` returns the end of validity."""
     authority.issue_client("wearable-1", days=10)
     certificate = x509.load_pem_x509_certificate(authority.files("wearable-1")[0].read_bytes())
     assert certificate.subject.rfc4514_string().startswith("CN=wearable-1,")
@@ -52,7 +52,7 @@ def test_a_client_certificate_bears_the_name_and_an_end(authority: Authority) ->
     )
 
 
-def test_two_certificates_of_one_name_are_told_apart(authority: Authority) -> None:
+def test_two_certificates_of_one_name_have_different_subjects(authority: Authority) -> None:
     """The subject has a random mark beside the name, which comes first in its text."""
     found = set()
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_two_certificates_of_one_name_are_told_apart(authority: Authority) -> No
 
 
 def test_a_certificate_serves_until_it_is_due_and_for_its_hosts_only(authority: Authority) -> None:
-    """Not issued, ending within 30 days, a host not named: each is a reason for a new one."""
+    """`serves` is false if there is no certificate, it expires within 30 days, or a host is missing."""
     assert not authority.serves(["broker.lan"])
     authority.issue_server(["broker.lan", "192.168.1.5"], days=31)
     assert authority.serves(["broker.lan"])
@@ -74,14 +74,14 @@ def test_a_certificate_serves_until_it_is_due_and_for_its_hosts_only(authority: 
 
 
 def test_a_long_host_name_is_no_obstacle(authority: Authority) -> None:
-    """A common name ends at 64 characters; the alternatives hold the whole name."""
+    """A common name is truncated to 64 characters; the alternative names contain the whole name."""
     host = f"{'broker-' * 12}.lan"
     authority.issue_server([host])
     assert authority.serves([host])
 
 
 def test_revoking_adds_to_the_list_and_removes_the_files(authority: Authority) -> None:
-    """Both revoked certificates are on the list, signed by the authority."""
+    """Both revoked certificates are on the revocation list, which the authority has signed."""
     serials = list[int]()
     for name in ("wearable-1", "wearable-2"):
         authority.issue_client(name)
@@ -92,17 +92,17 @@ def test_revoking_adds_to_the_list_and_removes_the_files(authority: Authority) -
     assert [entry.serial_number for entry in revoked] == serials
     ca = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
     public = ca.public_key()
-    assert revoked.is_signature_valid(public)  # type: ignore[arg-type]  # it is one of our own, P-256
+    assert revoked.is_signature_valid(public)  # type: ignore[arg-type]  # a P-256 key
 
 
 def test_an_authority_is_never_overwritten(authority: Authority) -> None:
-    """A second one in the same folder is refused."""
+    """Creating a second authority in the same folder is refused."""
     with pytest.raises(Problem, match="holds a certificate authority already"):
         Authority.create(authority.folder)
 
 
-def test_damage_is_told(authority: Authority, tmp_path: Path) -> None:
-    """Missing and damaged files are named."""
+def test_damage_is_reported(authority: Authority, tmp_path: Path) -> None:
+    """The message names a missing or damaged file."""
     with pytest.raises(Problem, match=r"ca\.key: No such file"):
         Authority.load(tmp_path / "none")
     with pytest.raises(Problem, match=r"certificate .*nobody\.pem: No such file"):

@@ -1,4 +1,4 @@
-"""Brokers as child processes: up when start() returns, gone when their parent is, clear when they cannot run."""
+"""Brokers as child processes: ready when start() returns, ended with their parent, with clear errors."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A zombie whose parent has not looked yet is dead all the same.
+    # A zombie whose parent has not waited for it yet has ended, too.
     return Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] != "Z"
 
 
 def test_it_can_be_stopped_and_started_again_on_its_port(broker: BrokerProcess) -> None:
-    """A restart keeps the port, because others know it by then; the pid changes."""
+    """A restart keeps the port, because clients know it; the pid changes."""
     port, pid = broker.port, broker.pid
     assert pid is not None
     broker.stop()
@@ -87,7 +87,7 @@ def test_it_dies_with_its_parent(broker: BrokerProcess, tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_a_problem(kind: type[BrokerProcess], site: Site, tmp_path: Path) -> None:
-    """A given port that is taken is told by number; no process stays."""
+    """The error names a given port that is in use; no process remains."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         server = kind(site, tmp_path, port=taken.getsockname()[1])
         with pytest.raises(Problem, match=rf"port {server.port} on 127\.0\.0\.1 is in use"):
@@ -98,7 +98,7 @@ def test_a_port_in_use_is_a_problem(kind: type[BrokerProcess], site: Site, tmp_p
 def test_a_free_port_lost_in_between_is_replaced(
     kind: type[BrokerProcess], site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When nobody asked for a certain port, another one is taken, even if the broker finds out only itself."""
+    """Without a given port, another free one is used, even if only the broker detects that the first is in use."""
     for look in (BrokerProcess._check_port, lambda _: None):
         monkeypatch.setattr(BrokerProcess, "_check_port", look)
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -108,7 +108,7 @@ def test_a_free_port_lost_in_between_is_replaced(
                 assert server.port != taken.getsockname()[1]
 
 
-def test_a_missing_executable_is_told_with_its_remedy(
+def test_a_missing_executable_is_reported_with_its_remedy(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names what to install."""
@@ -121,10 +121,10 @@ def test_a_missing_executable_is_told_with_its_remedy(
         mosquitto_module.executable()
 
 
-def test_a_broker_that_dies_at_start_is_told_with_its_last_words(
+def test_a_broker_that_dies_at_start_is_reported_with_its_last_log_line(
     kind: type[BrokerProcess], site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its last line of log is in the message, and where the rest is."""
+    """The message contains the broker's last log line and the path of its log."""
     true_command = kind.command
 
     def broken(self: BrokerProcess) -> list[str]:
@@ -140,7 +140,7 @@ def test_a_broker_that_dies_at_start_is_told_with_its_last_words(
 
 
 def test_a_broker_that_never_listens_is_given_up(site: Site, tmp_path: Path) -> None:
-    """After the time-out it is killed and told."""
+    """A broker that does not start within the time-out is killed, and the error says so."""
 
     class Sleeper(NatsServer):
         def command(self) -> list[str]:
@@ -156,7 +156,7 @@ def test_a_broker_that_never_listens_is_given_up(site: Site, tmp_path: Path) -> 
 def test_an_interrupt_while_a_child_starts_leaves_no_child(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C within Popen would lose the child: it is ended first, then the interrupt is raised as ever."""
+    """After Ctrl-C within Popen the child is ended first, then the interrupt is raised."""
     children = list[subprocess.Popen[bytes]]()
     real = subprocess.Popen
 

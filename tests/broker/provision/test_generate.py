@@ -1,4 +1,4 @@
-"""Generated configurations, tried: the broker is started with the files as written, and everyone comes knocking.
+"""Generated configurations, tested on brokers that run with the files as written.
 
 Four of them: NATS and Mosquitto, identities proven by password and by certificate, always with TLS.
 """
@@ -17,14 +17,13 @@ from pathlib import Path
 
 import pytest
 
-import hushmq.broker.provision.mosquitto
-import hushmq.broker.provision.nats
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.mqtt.endpoint import Endpoint, Tls
+from hushmq.broker.provision import mosquitto, nats
 from hushmq.broker.provision.authority import Authority
 from hushmq.broker.provision.broker_process import BrokerProcess, free_port
-from hushmq.broker.provision.generate import Kind, generate
+from hushmq.broker.provision.generate import BrokerName, generate
 from hushmq.broker.provision.site_description import Description
 from hushmq.broker.provision.site_folder import SiteFolder
 from tests.broker import matrix
@@ -38,16 +37,12 @@ RELEASE = T.release("motion", "hour", "cohort")
 
 
 class Generated(BrokerProcess):
-    """A broker started from what `generate` wrote, with nothing added but the user that Mosquitto keeps."""
+    """A broker that runs with the files of `generate`, with nothing added except the user that Mosquitto runs as."""
 
-    def __init__(self, kind: Kind, folder: SiteFolder, out: Path) -> None:
-        self.kind: Kind = kind
+    def __init__(self, kind: BrokerName, folder: SiteFolder, out: Path) -> None:
+        self.kind: BrokerName = kind
         self.site_folder = folder
-        like = (
-            hushmq.broker.provision.nats.NatsServer
-            if kind == "nats"
-            else hushmq.broker.provision.mosquitto.MosquittoServer
-        )
+        like = nats.NatsServer if kind == "nats" else mosquitto.MosquittoServer
         self.ready, self.reloaded = like.ready, like.reloaded  # type: ignore[misc]  # one class for both
         description = folder.description
         super().__init__(folder.site(), out, host="127.0.0.1", port=description.port, tls=folder.server_tls())
@@ -58,18 +53,18 @@ class Generated(BrokerProcess):
         if self.kind == "mosquitto" and os.geteuid() == 0:
             with file.open("a") as text:
                 text.write("user root\n")
-        module = hushmq.broker.provision.nats if self.kind == "nats" else hushmq.broker.provision.mosquitto
+        module = nats if self.kind == "nats" else mosquitto
         return [str(module.executable()), "-c", str(file)]
 
     def take_over(self) -> None:
-        """What an administrator does after add-device or revoke: generate again, reload."""
+        """Generate the configuration again and reload, as an administrator does after add-device or revoke."""
         self.site_folder = SiteFolder(self.site_folder.path)
         self.reload(self.site_folder.site())
 
 
 @pytest.fixture(params=["nats", "mosquitto"])
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
+def kind(request: pytest.FixtureRequest) -> BrokerName:
+    found: BrokerName = request.param
     if found == "mosquitto":
         require_mosquitto()
     return found
@@ -92,7 +87,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> SiteFolder:
 
 
 @pytest.fixture
-def server(kind: Kind, folder: SiteFolder, tmp_path: Path) -> Iterator[Generated]:
+def server(kind: BrokerName, folder: SiteFolder, tmp_path: Path) -> Iterator[Generated]:
     with Generated(kind, folder, tmp_path / "generated") as running:
         yield running
 
@@ -102,7 +97,7 @@ def by_certificate(server: Generated) -> bool:
 
 
 def refusal(endpoint: Endpoint) -> str:
-    """Why our connection does not come about."""
+    """Return why a connection is refused."""
     connection = Connection(endpoints=[endpoint], client_id="x")
     connection.start()
     try:
@@ -113,10 +108,11 @@ def refusal(endpoint: Endpoint) -> str:
         connection.stop()
 
 
+@pytest.mark.slow
 def test_every_role_against_every_topic(
-    kind: Kind, folder: SiteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: BrokerName, folder: SiteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reads, writes and wildcards, allowed and denied, as the table in matrix.py has it."""
+    """Every role reads and writes exactly what the table in matrix.py allows, also with wildcards."""
     matrix.allow_witness(monkeypatch)
     with Generated(kind, folder, tmp_path / "generated") as server:
         matrix.check_writes(server.endpoint)
@@ -125,7 +121,7 @@ def test_every_role_against_every_topic(
 
 
 def test_our_connection_goes_through_tls(server: Generated) -> None:
-    """More data than one TLS record, both ways, nothing left in a buffer."""
+    """Messages larger than one TLS record arrive complete, in both directions."""
     received = list[bytes]()
     reader = Connection(
         endpoints=[server.endpoint("calibrator")],
@@ -146,15 +142,15 @@ def test_our_connection_goes_through_tls(server: Generated) -> None:
         each.stop()
 
 
-def test_without_tls_nobody_gets_in(server: Generated) -> None:
-    """A client that speaks plain MQTT to the TLS port is cut off, whatever its password."""
+def test_a_client_without_tls_is_refused(server: Generated) -> None:
+    """A client that uses MQTT without TLS on the TLS port is disconnected, whatever its password."""
     assert refusal(replace(server.endpoint("ops"), tls=None))
 
 
 @pytest.mark.parametrize("folder", ["password"], indirect=True)
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 def test_old_tls_is_refused(server: Generated) -> None:
-    """TLS 1.1 is not spoken; the same client with 1.2 gets through the handshake."""
+    """TLS 1.1 is refused; the same client with TLS 1.2 completes the handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -174,7 +170,7 @@ def test_old_tls_is_refused(server: Generated) -> None:
 
 
 def test_a_broker_of_another_authority_is_not_trusted(server: Generated, tmp_path: Path) -> None:
-    """The client refuses a certificate that its own authority has not signed, before any password is sent."""
+    """The client refuses a certificate that its authority has not signed, before it sends a password."""
     stranger = Authority.create(tmp_path / "stranger")
     assert server.tls is not None
     endpoint = server.endpoint("ops")
@@ -187,7 +183,7 @@ def test_a_broker_of_another_authority_is_not_trusted(server: Generated, tmp_pat
     ("hosts", "days", "words"), [(["127.0.0.1"], -1, "expired"), (["elsewhere"], 1, "mismatch")]
 )
 def test_a_bad_broker_certificate_is_refused(
-    kind: Kind,
+    kind: BrokerName,
     folder: SiteFolder,
     tmp_path: Path,
     hosts: list[str],
@@ -195,16 +191,16 @@ def test_a_bad_broker_certificate_is_refused(
     words: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Expired, or for another host: the client does not go on."""
-    monkeypatch.setattr(Authority, "serves", lambda *_: True)  # or it would be replaced by a good one
+    """The client refuses a certificate that is expired or for another host."""
+    monkeypatch.setattr(Authority, "serves", lambda *_: True)  # otherwise it would be replaced by a valid one
     folder.authority.issue_server(hosts, days=days)
     with Generated(kind, folder, tmp_path / "generated") as server:
         assert words in refusal(server.endpoint("ops"))
 
 
 def test_who_cannot_prove_it_is_not_let_in(server: Generated, tmp_path: Path) -> None:
-    """By password: a wrong one, somebody else's, none. By certificate: none, expired, of another authority,
-    of the right authority but for nobody known."""
+    """Refused passwords: wrong, another identity's, none. Refused certificates: none, expired, of another authority,
+    of the right authority but for an unknown identity."""
     ca = Tls(server.site_folder.authority.certificate)
     at = Endpoint("127.0.0.1", server.port, tls=ca)
     if not by_certificate(server):
@@ -218,10 +214,10 @@ def test_who_cannot_prove_it_is_not_let_in(server: Generated, tmp_path: Path) ->
             assert refusal(replace(at, username=name, password=password)).endswith("refuses: not authorized")
         return
     assert refusal(at)
-    assert refusal(replace(at, username="ops", password="x"))  # noqa: S106  # a password that nobody asked for
+    assert refusal(replace(at, username="ops", password="x"))  # noqa: S106  # a password that is not needed
     expired = Authority.load(server.site_folder.authority.folder)
     expired.issue_client("wearable-2", days=-1)
-    server.take_over()  # so that nothing but its end speaks against it
+    server.take_over()  # so that its expiry is the only reason to refuse it
     assert refusal(server.endpoint("wearable-2"))
     stranger = Authority.create(tmp_path / "stranger")
     stranger.issue_client("wearable-1")
@@ -230,8 +226,8 @@ def test_who_cannot_prove_it_is_not_let_in(server: Generated, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("folder", ["certificate"], indirect=True)
-def test_a_certificate_for_nobody_opens_nothing(server: Generated) -> None:
-    """The authority's own certificate for a name not in the site: not let in (NATS), or without rights."""
+def test_a_certificate_for_an_unknown_name_grants_nothing(server: Generated) -> None:
+    """A certificate of the authority for a name not in the site is refused (NATS) or has no rights (Mosquitto)."""
     authority = server.site_folder.authority
     authority.issue_client("nobody")
     certificate, key = authority.files("nobody")
@@ -251,9 +247,9 @@ def test_a_certificate_for_nobody_opens_nothing(server: Generated) -> None:
 
 
 @pytest.mark.parametrize("folder", ["certificate"], indirect=True)
-def test_a_certificate_says_who_one_is_whatever_one_claims(server: Generated) -> None:
-    """A device that claims to be ops by user name remains that device, or is refused."""
-    endpoint = replace(server.endpoint("wearable-1"), username="ops", password="x")  # noqa: S106  # not looked at
+def test_a_certificate_determines_the_identity_whatever_the_user_name(server: Generated) -> None:
+    """A device that gives ops as its user name keeps its own rights, or is refused."""
+    endpoint = replace(server.endpoint("wearable-1"), username="ops", password="x")  # noqa: S106  # not checked
     if server.kind == "nats":
         assert "not authorized" in refusal(endpoint)
         return
@@ -265,8 +261,8 @@ def test_a_certificate_says_who_one_is_whatever_one_claims(server: Generated) ->
         assert ops.payloads() == [b"as itself"]
 
 
-def test_somebody_elses_session_cannot_be_taken(server: Generated) -> None:
-    """Who connects under the calibrator's name gets none of what waits for the calibrator, who does get it."""
+def test_another_identitys_session_cannot_be_taken_over(server: Generated) -> None:
+    """A client with the calibrator's client id does not get its queued messages; the calibrator does."""
     received = list[bytes]()
     for on_message in (None, lambda _topic, payload, _retained: received.append(payload)):
         calibrator = Connection(
@@ -293,12 +289,12 @@ def test_somebody_elses_session_cannot_be_taken(server: Generated) -> None:
 
 
 def test_a_new_device_gets_in_and_a_revoked_one_is_thrown_out(server: Generated, tmp_path: Path) -> None:
-    """After a reload, add-device works with what it handed out; revoke ends a running connection for good."""
+    """After a reload, an added device connects with its credentials; a revoked one is disconnected for good."""
     folder = SiteFolder(server.site_folder.path)
     old = Connection(endpoints=[server.endpoint("wearable-1")], client_id="old", subscriptions=[T.policy])
     old.start()
     assert old.wait_connected(PATIENCE)
-    # Its own copy of the secret, as a stolen device would have it:
+    # A copy of the secret, as a stolen device has it:
     stolen = server.endpoint("wearable-1")
     if stolen.tls is not None and stolen.tls.certificate is not None and stolen.tls.key is not None:
         for file in (stolen.tls.certificate, stolen.tls.key):
@@ -312,7 +308,7 @@ def test_a_new_device_gets_in_and_a_revoked_one_is_thrown_out(server: Generated,
     with Plain(server.endpoint("wearable-3")) as new:
         assert new.subscribe(T.policy) == [1]
     if server.kind == "mosquitto" and by_certificate(server):
-        # Mosquitto reads a list of revoked certificates only at start.
+        # Mosquitto reads the revocation list only at start.
         server.stop()
         server.start()
     wait_for(lambda: not old.connected, "the revoked device to be thrown out")
@@ -321,7 +317,7 @@ def test_a_new_device_gets_in_and_a_revoked_one_is_thrown_out(server: Generated,
 
 
 def test_a_revoked_right_ends_retained_and_queued_messages(server: Generated) -> None:
-    """A session kept from better days yields nothing that its owner may no longer read."""
+    """A stored session delivers nothing that its owner may no longer read."""
     folder = SiteFolder(server.site_folder.path)
     folder.add("ops", "turncoat")
     server.take_over()
@@ -349,7 +345,7 @@ def test_a_revoked_right_ends_retained_and_queued_messages(server: Generated) ->
 def test_a_stolen_certificate_stays_worthless_when_its_name_returns(
     server: Generated, tmp_path: Path
 ) -> None:
-    """After revoke and add-device of the same name, the new certificate is let in and the old one is not."""
+    """After revoke and add-device of the same name, the new certificate is accepted and the old one refused."""
     folder = SiteFolder(server.site_folder.path)
     for file in folder.authority.files("wearable-1"):
         shutil.copyfile(file, tmp_path / file.name)
@@ -357,7 +353,7 @@ def test_a_stolen_certificate_stays_worthless_when_its_name_returns(
     folder.add("device", "wearable-1")
     server.take_over()
     if server.kind == "mosquitto":
-        server.stop()  # it reads a list of revoked certificates only at start
+        server.stop()  # it reads the revocation list only at start
         server.start()
     with Plain(server.endpoint("wearable-1")) as device:
         assert device.subscribe(T.policy) == [1]
@@ -368,7 +364,7 @@ def test_a_stolen_certificate_stays_worthless_when_its_name_returns(
 @pytest.mark.parametrize("folder", ["password"], indirect=True)
 @pytest.mark.parametrize("kind", ["nats"], indirect=True)
 def test_a_full_queue_loses_nothing_that_was_acknowledged(server: Generated) -> None:
-    """Beyond queue_mb NATS acknowledges nothing more; with more room, after a restart, all of it is there."""
+    """Beyond queue_mb NATS acknowledges nothing more; after a restart with a higher limit nothing is lost."""
     folder = SiteFolder(server.site_folder.path)
     server.stop()
     folder.change(folder.description.model_copy(update={"queue_mb": 16}))
@@ -408,6 +404,7 @@ def test_a_full_queue_loses_nothing_that_was_acknowledged(server: Generated) -> 
     reader.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["password"], indirect=True)
 def test_acknowledged_messages_survive_kill_and_no_queue_overflows(server: Generated) -> None:
     """1,100 messages for an absent session (more than Mosquitto's default queue), then kill -9: all are there."""

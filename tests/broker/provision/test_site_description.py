@@ -1,4 +1,4 @@
-"""site.toml: read, refused in words, written so that it reads the same."""
+"""site.toml is read, refused with a clear message, and written without loss."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.provision.site_description import Description, Node, OwnFiles, parse, read, write
+from hushmq.broker.provision.site_description import CertificateFiles, Description, Node, parse, read, write
 
 LEAST = {"cohort": "home", "hosts": ["broker.lan"]}
 NODES = [{"name": name, "host": f"{name}.lan"} for name in ("a", "b", "c")]
 
 
 def test_the_least_description_is_safe(tmp_path: Path) -> None:
-    """Cohort and host suffice: TLS with an authority of one's own, passwords, nobody but the three roles."""
+    """Cohort and host suffice: TLS with a private authority, passwords, one identity for each of three roles."""
     description = parse(LEAST)
     assert (description.tls, description.identify, description.devices) == ("own-authority", "password", ())
     assert description.urls == ["mqtts://broker.lan:8883"]
@@ -30,7 +30,9 @@ def test_the_least_description_is_safe(tmp_path: Path) -> None:
         Description(
             cohort="home",
             hosts=("broker.lan", "192.168.1.5"),
-            tls=OwnFiles(certificate=Path("/etc/a.pem"), key=Path("/etc/a.key"), ca=Path("/etc/ca.pem")),
+            tls=CertificateFiles(
+                certificate=Path("/etc/a.pem"), key=Path("/etc/a.key"), ca=Path("/etc/ca.pem")
+            ),
         ),
     ],
 )
@@ -51,7 +53,7 @@ def test_what_is_written_is_read(tmp_path: Path, description: Description) -> No
         ({"colour": "red"}, "colour: Extra inputs"),
         ({"devices": ["a", "a"]}, "a is named twice"),
         ({"devices": ["ops"]}, "ops is named twice"),
-        ({"devices": ["cohort"]}, "none may be called 'cohort'"),
+        ({"devices": ["cohort"]}, "no device may have the name 'cohort'"),
         ({"devices": ["a/b"]}, r"devices\.0: String should match"),
         ({"tls": "none"}, "sends passwords in clear"),
         ({"tls": "none", "listen": "127.0.0.1", "nodes": NODES}, "sends passwords in clear"),
@@ -61,22 +63,22 @@ def test_what_is_written_is_read(tmp_path: Path, description: Description) -> No
     ],
 )
 def test_a_bad_description_is_refused_by_name(change: dict[str, object], message: str) -> None:
-    """One line: the file, the setting, the rule."""
+    """The message is one line that names the file, the setting and the rule."""
     with pytest.raises(Problem, match=rf"^site\.toml: {message}|^site\.toml: .*{message}"):
         parse({**LEAST, **change})
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    """Missing, or not TOML."""
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+    """A missing file, and one that is not TOML, are refused."""
     with pytest.raises(Problem, match=r"No such file.*hushmq broker init"):
         read(tmp_path / "site.toml")
     (tmp_path / "site.toml").write_text("cohort = ")
-    with pytest.raises(Problem, match=r"site\.toml is no TOML"):
+    with pytest.raises(Problem, match=r"site\.toml is not TOML"):
         read(tmp_path / "site.toml")
 
 
 def test_the_certificate_names_every_way_to_the_broker() -> None:
-    """Hosts and nodes, each once."""
+    """The certificate names every host and node once."""
     nodes = (Node(name="a", host="broker.lan"), Node(name="b", host="b.lan"), Node(name="c", host="c.lan"))
     description = Description(cohort="home", hosts=("broker.lan", "x.lan"), nodes=nodes)
     assert description.certified_hosts == ["broker.lan", "x.lan", "b.lan", "c.lan"]

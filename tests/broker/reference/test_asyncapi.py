@@ -1,4 +1,4 @@
-"""The AsyncAPI document: valid, complete, up to date, and true of real messages."""
+"""The AsyncAPI document is valid, complete and up to date, and its schemas accept real messages."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ ASYNCAPI_3 = {
         },
     },
 }
-"""What of the AsyncAPI 3.0.0 specification applies to a document like ours."""
+"""The part of the AsyncAPI 3.0.0 specification that applies to this document."""
 
 
 def references(node: Any) -> Iterator[str]:
@@ -137,14 +137,14 @@ def references(node: Any) -> Iterator[str]:
 
 
 def test_the_document_keeps_to_the_specification() -> None:
-    """Its structure is AsyncAPI 3.0.0's, and its payload schemas are sound JSON Schema of draft 7."""
+    """Its structure conforms to AsyncAPI 3.0.0, and its payload schemas are valid JSON Schema, draft 7."""
     Draft7Validator(ASYNCAPI_3).validate(TREE)
     for schema in TREE["components"]["schemas"].values():
         Draft7Validator.check_schema(schema)
 
 
 def test_the_check_can_fail() -> None:
-    """A document with an unknown action, or a member where none may be, is refused by the same check."""
+    """The same check refuses a document with an unknown action or an unknown member."""
     for change in (
         {"asyncapi": "2.6.0"},
         {"surprise": 1},
@@ -156,7 +156,7 @@ def test_the_check_can_fail() -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    """No `$ref` is left hanging."""
+    """Every `$ref` has a target."""
     found = set(references(TREE))
     assert found
     for reference in found:
@@ -166,13 +166,13 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 def test_addresses_and_parameters_agree() -> None:
-    """Every `{name}` of an address is a parameter, and the other way round."""
+    """The parameters of a channel are exactly the names in braces in its address."""
     for channel in TREE["channels"].values():
         assert set(re.findall(r"{(\w+)}", channel["address"])) == set(channel["parameters"])
 
 
 def test_every_channel_has_its_operations() -> None:
-    """One operation for each role that writes or reads a channel."""
+    """There is one operation for each role that writes or reads a channel."""
     expected = {f"{role}.send.{channel.name}" for channel in CHANNELS for role in channel.writers}
     expected |= {f"{role}.receive.{channel.name}" for channel in CHANNELS for role in channel.readers}
     assert set(TREE["operations"]) == expected
@@ -184,7 +184,7 @@ def validator(kind: str) -> Draft7Validator:
 
 @pytest.mark.parametrize("file", sorted((STORED / "v1").glob("*.json")), ids=lambda file: file.stem)
 def test_stored_messages_fit_the_document(file: Path) -> None:
-    """What our code reads, the published schemas accept; an unknown field they refuse as well."""
+    """The published schemas accept every message that the code accepts, and refuse unknown fields."""
     message, rules = json.loads(file.read_bytes()), validator(file.stem.split("-")[0])
     rules.validate(message)
     with pytest.raises(ValidationError):
@@ -204,12 +204,12 @@ BETWEEN_FIELDS = {
     ids=lambda file: file.stem,
 )
 def test_stored_refusals_do_not_fit_the_document(file: Path) -> None:
-    """What our code refuses, the schemas refuse too (all but fields that do not go together, which they cannot say)."""
+    """The schemas refuse what the code refuses, except for rules across several fields, which they cannot express."""
     with pytest.raises(ValidationError):
         validator(file.stem.split("-")[0]).validate(json.loads(file.read_bytes()))
 
 
 @pytest.mark.parametrize("writer", [asyncapi, topics_page])
 def test_the_documents_are_up_to_date(writer: Any) -> None:
-    """The files in docs/ are what the code writes now: otherwise run `make docs`."""
+    """The files in docs/ equal what the code generates; if not, run `make docs`."""
     assert (ROOT / writer.PATH).read_text() == writer.document()

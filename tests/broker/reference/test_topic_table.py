@@ -1,4 +1,4 @@
-"""The table of topics against the code it describes."""
+"""The table of topics agrees with the code that it describes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from hushmq.broker.contract.topics import Kind, parse, shard
+from hushmq.broker.contract.topics import TopicKind, parse, shard
 from hushmq.broker.provision.access_rights import ROLES, Identity, rights
 from hushmq.broker.reference.topic_table import CHANNELS, PARAMETERS, Channel
 
@@ -33,17 +33,17 @@ def covers(topic_filter: str, topic: str) -> bool:
 
 
 def test_every_topic_is_in_the_table_once() -> None:
-    """Each channel is a topic that parses, and every kind of topic has a channel."""
+    """Each channel's topic can be parsed, and every kind of topic has a channel."""
     kinds = [address.kind for channel in CHANNELS if (address := parse(topic(channel))) is not None]
     assert len(kinds) == len(CHANNELS)
-    assert set(kinds) == set(get_args(Kind))
+    assert set(kinds) == set(get_args(TopicKind))
     assert {name for channel in CHANNELS for name in channel.parameters} == set(PARAMETERS)
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: channel.name)
-def test_the_table_says_what_the_rights_allow(channel: Channel, role: str) -> None:
-    """Who writes and who reads, of the device's own topics, is what the brokers are told."""
+def test_the_table_agrees_with_the_rights(channel: Channel, role: str) -> None:
+    """The writers and readers of each channel agree with the access rights of their roles."""
     granted = rights("home", Identity(role, DEVICE, "x"))  # type: ignore[arg-type]  # it is one of ROLES
     assert any(covers(each, topic(channel)) for each in granted.publish) == (role in channel.writers)
     assert any(covers(each, topic(channel)) for each in granted.subscribe) == (role in channel.readers)

@@ -1,4 +1,4 @@
-"""Events: for people on a terminal, JSON elsewhere."""
+"""Log lines are formatted for people on a terminal and are JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hushmq.broker.service.log import LEVELS, logger
 
 
 class Terminal(io.StringIO):
-    """A text stream that says it is a terminal."""
+    """A text stream whose isatty() is true."""
 
     def isatty(self) -> bool:
         return True
@@ -31,15 +31,15 @@ def test_an_event_is_one_line_for_whoever_reads_it(
     form: Literal["auto", "console", "json"], to: type[io.StringIO], pretty: bool
 ) -> None:
     output = to()
-    logger("info", form, output).bind(stream="motion").warning("clock set back", next_tick=7)
+    logger("info", form, output).bind(stream="motion").warning("clock_set_back", next_tick=7)
     (line,) = output.getvalue().splitlines()
     if pretty:
-        assert "clock set back" in line
+        assert "clock_set_back" in line
         assert not line.startswith("{")
     else:
         said = json.loads(line)
         assert said.pop("timestamp").endswith("Z")
-        assert said == {"event": "clock set back", "level": "warning", "stream": "motion", "next_tick": 7}
+        assert said == {"event": "clock_set_back", "level": "warning", "stream": "motion", "next_tick": 7}
 
 
 @pytest.mark.parametrize("level", LEVELS)
