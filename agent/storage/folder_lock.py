@@ -1,4 +1,4 @@
-"""One agent to a folder: two in one would use a tick twice."""
+"""Lock the folder of an agent: two agents in one folder would use a tick twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hushmq.broker.contract.problem import Problem
 
 
 def lock(folder: Path) -> int:
-    """Make the folder if it is missing, and own it as long as the handle is open."""
+    """Create the folder if it is missing and lock it while the returned handle is open; raises Problem if locked."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -20,5 +20,5 @@ def lock(folder: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise Problem(f"folder: another agent runs in {folder}: give each its own") from None
+        raise Problem(f"folder: another agent runs in {folder}: give each agent a different folder") from None
     return handle

@@ -1,9 +1,9 @@
-"""A second copy of what must survive the outbox: per stream the watermark, the counters, what was waiting.
+"""The mark: a second copy of what must survive a corrupt outbox (watermark, counters and waiting ticks by stream).
 
-After each commit of the outbox one of two files is written, in turn, so that a killed process leaves a whole
-one; they are not forced to the disk, which spares a flash card. A third file is, whenever the watermark passes
-what that file has reserved: after a power cut the reserved watermark, never below the true one, still keeps every
-used tick from being used again.
+After each commit of the outbox one of two files is written, in turn, so that a killed process leaves one intact; they
+are not synced, which spares a flash card. A third file is synced whenever the watermark passes the ticks that this
+file has reserved: after a power cut the reserved watermark, never below the true one, prevents that a tick is used
+twice.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
+from hushmq.broker.contract.problem import Problem
+
 RESERVE_MS = 300_000
-"""How far ahead, in time, a forced copy reserves ticks."""
+"""How far ahead, in milliseconds, a synced copy reserves ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class StreamMark:
 
 
 class Mark:
-    """The files: `mark.0` and `mark.1` written in turn, `mark` forced to the disk."""
+    """The files: `mark.0` and `mark.1` written in turn, `mark` synced."""
 
     def __init__(self, folder: Path, *, reserve_ms: int = RESERVE_MS) -> None:
         self._paths = (folder / "mark.0", folder / "mark.1", folder / "mark")
@@ -43,24 +46,24 @@ class Mark:
         self._reserved: dict[str, int] = {}
 
     def release(self) -> None:
-        """Reserve nothing ahead from now on: no tick will be used any more."""
+        """Stop reserving ticks ahead, because none will be used any more."""
         self._reserve_ms = 0
         self._reserved = {}
 
     def read(self) -> dict[str, StreamMark]:
-        """The newest whole copy; empty when there is none."""
+        """The newest intact copy; empty if there is none."""
         copies = [copy for path in self._paths if (copy := _read(path)) is not None]
         self._turn, streams = max(copies, key=lambda copy: copy[0], default=(0, {}))
         return streams
 
     def reserve(self, stream: str, period_ms: int, watermark: int) -> int:
-        """The tick up to which the next copy reserves ticks for a stream; unchanged while it suffices."""
+        """The tick up to which the next copy reserves ticks for a stream; unchanged while above the watermark."""
         if watermark > self._reserved.get(stream, -1):
             return watermark + self._reserve_ms // period_ms
         return self._reserved[stream]
 
     def write(self, streams: Mapping[str, StreamMark]) -> None:
-        """Write a copy; force it to the disk when a reservation has moved."""
+        """Write a copy, and sync it if a reservation has changed."""
         self._turn += 1
         body = json.dumps(
             {name: asdict(mark) for name, mark in streams.items()}, separators=(",", ":")
@@ -74,7 +77,7 @@ class Mark:
 
 
 def replace_durably(path: Path, content: bytes) -> None:
-    """Give a file new content so that a crash at any moment leaves the old or the new, whole."""
+    """Replace a file's content atomically and durably: a crash leaves the old or the new content, complete."""
     fresh = path.with_name(f"{path.name}.new")
     with fresh.open("wb") as file:
         file.write(content)
@@ -97,7 +100,14 @@ def _read(path: Path) -> tuple[int, dict[str, StreamMark]] | None:
         streams = json.loads(body)
     except (OSError, ValueError):
         return None
-    return int(turn), {
-        name: StreamMark(**{**mark, "waiting": tuple((first, last) for first, last in mark["waiting"])})
-        for name, mark in streams.items()
-    }
+    return int(turn), {name: _stream_mark(path, mark) for name, mark in streams.items()}
+
+
+def _stream_mark(path: Path, found: Mapping[str, Any]) -> StreamMark:
+    """A whole copy with other fields is no damage: to pass over it could use ticks again. So it is a Problem."""
+    try:
+        return StreamMark(**{**found, "waiting": tuple((first, last) for first, last in found["waiting"])})
+    except (KeyError, TypeError, ValueError):
+        raise Problem(
+            f"folder: {path} was written by another version of hushmq: install that version"
+        ) from None
