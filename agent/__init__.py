@@ -1,1 +1,1 @@
-"""The daemon on the device: source → discretise → perturb → outbox → publish."""
+"""The agent, a daemon on the device: source → discretise → perturb → outbox → publish."""

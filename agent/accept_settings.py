@@ -1,16 +1,23 @@
-"""Pushed policy and noise settings: verified here, on the device, before anything follows them.
+"""Verify a pushed policy or noise setting on the device, before it is applied.
 
-A policy is applied iff it is signed by an ops key, is for this cohort, its version is above the applied one, every
-audience's ε is within the device's cap, and no stream in use changes its period (ticks of another period would be
-other instants) or the number of its states (an account is about one kind of chain).
+A policy is applied if and only if
 
-A noise setting is applied iff it is signed by a calibrator key, is for this stream and device, made for the applied
-policy, newer than the applied one, for as many states as that has, its Θ contains the policy's floor, every
-probability of its noise is at least the device's floor, and the loss recomputed here for its Θ, of the stream and the
-windows that the device releases together, is within the policy's ε for operators
-(broker/contract/operator_loss.py). Otherwise nothing changes, and the reason is kept for `status`.
+- an ops key has signed it, it is for this cohort, and its version is above the applied one;
+- every audience's ε is within the device's limit;
+- no stream in use changes its period (ticks of another period are other instants) or its number of states (an account
+  belongs to one chain model).
 
-The last good ones lie on disk as they were received and are verified again, in full, when they are read.
+A noise setting is applied if and only if
+
+- a calibrator key has signed it, it is for this stream and device, and its version is above the applied one;
+- it was made for the applied policy, has as many states, and its Θ contains the policy's floor;
+- every probability of its noise is at least the device's floor;
+- the loss of the stream and the device windows together, recomputed for its Θ, is within the policy's ε for operators
+  (broker/contract/operator_loss.py).
+
+Otherwise nothing changes, and `status` reports the reason.
+
+The settings applied last are stored as they were received, and verified again in full when they are read.
 """
 
 from __future__ import annotations
@@ -22,21 +29,20 @@ from functools import partial
 from pathlib import Path
 
 from hushmq.agent.agent_config import TrustSection
-from hushmq.agent.device_windows import tilt
 from hushmq.agent.storage.outbox_mark import replace_durably
 from hushmq.broker.contract.messages import NoiseSetting, Policy, Refusal, StreamPolicy, decode
-from hushmq.broker.contract.noise_message import Emission, Flips
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
-from hushmq.broker.contract.theta_message import BinaryTheta, IntervalTheta
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage
 from hushmq.broker.contract.topics import Address
-from hushmq.pufferfish.noise.perturber import shares
+from hushmq.pufferfish.noise.perturber import word_counts
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The device's own caps, and the keys it believes."""
+    """The limits in the device's configuration, and the public keys it trusts."""
 
     ops: tuple[PublicKey, ...]
     calibrator: tuple[PublicKey, ...]
@@ -54,7 +60,7 @@ class Trust:
 
 
 def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[str, int]) -> None:
-    """Rejected unless this device may follow the policy; `periods` are those of the streams already in use."""
+    """Raise Rejected unless this device may apply the policy; `periods` are those of the streams in use."""
     if policy.cohort != cohort:
         raise Rejected(Reason.WRONG_ADDRESS, "the policy is for another cohort")
     for name, stream in policy.streams.items():
@@ -72,23 +78,25 @@ def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[
             )
 
 
-def _check_windows(name: str, policy: StreamPolicy, theta: BinaryTheta | IntervalTheta) -> None:
-    """Rejected unless the windows that the device releases are within ε for whoever reads them.
+def _check_windows(
+    name: str, policy: StreamPolicy, theta: BinaryThetaMessage | CategoricalThetaMessage
+) -> None:
+    """Raise Rejected unless the windows that the device releases stay within each audience's ε.
 
-    They cost every tick the same, so the endless constant tilt prices them (docs/theory.md, Theorem 2). Operators read
-    the stream as well: its noise is added when a noise setting is checked.
+    They tilt every tick alike, so their loss is that of an endless constant tilt (docs/theory.md, Theorem 2). Operators
+    also read the stream; `check_noise` adds its tilt.
     """
-    found = windows_loss(theta, tilt(policy), policy.adversary)
+    found = windows_loss(theta, policy.device_window_tilt, policy.adversary)
     for audience, epsilon in (("public", policy.epsilon.public), ("operator", policy.epsilon.operator)):
         if not found <= epsilon:
             raise Rejected(
                 Reason.LOSS_ABOVE_EPSILON,
-                f"{name}: the device's windows lose {found:.6g} to the {audience}, the policy allows {epsilon:g}",
+                f"{name}: device windows lose {found:.6g} to the {audience}, the policy allows {epsilon:g}",
             )
 
 
 def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> None:
-    """Rejected unless the setting keeps the policy's promise for its Θ, within the device's floor."""
+    """Raise Rejected unless the loss under the setting's Θ is within ε and its noise at or above the device's floor."""
     if setting.theta.k != len(policy.states):
         raise Rejected(
             Reason.POLICY_MISMATCH,
@@ -99,7 +107,7 @@ def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> No
     if _least(setting.noise) < trust.rho_min:
         raise Rejected(Reason.NOISE_BELOW_FLOOR, f"a flip probability is below {trust.rho_min:g}")
     _check_windows(setting.stream, policy, setting.theta)
-    found = operator_loss(setting.theta, setting.noise, tilt(policy), policy.adversary)
+    found = operator_loss(setting.theta, setting.noise, policy.device_window_tilt, policy.adversary)
     if not found <= policy.epsilon.operator:
         raise Rejected(
             Reason.LOSS_ABOVE_EPSILON,
@@ -107,12 +115,12 @@ def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> No
         )
 
 
-def _least(noise: Flips | Emission) -> float:
-    """The smallest probability of being sent as some other state; Rejected where it cannot be drawn at all."""
-    if isinstance(noise, Flips):
+def _least(noise: BinaryNoiseMessage | CategoricalNoiseMessage) -> float:
+    """The smallest probability of any output; raises Rejected for an emission matrix that cannot be drawn from."""
+    if isinstance(noise, BinaryNoiseMessage):
         return min(noise.rho0, noise.rho1)
     try:
-        shares(noise.emission)
+        word_counts(noise.emission)
     except ValueError as error:
         raise Rejected(Reason.MALFORMED, str(error)) from None
     return min(map(min, noise.emission))
@@ -134,73 +142,75 @@ class Settings:
         self.noise: dict[str, NoiseSetting] = {}
         self.noise_refusals: dict[str, Refusal] = {}
         self.save_error: str | None = None
-        """Why the setting applied last could not be kept on disk."""
+        """Why the setting applied last could not be stored; None if it was."""
         self._early: dict[Address, bytes] = {}
 
     def load(self, periods: Mapping[str, int]) -> list[Rejected]:
-        """Take up what lies on disk; what is refused now (keys or caps may have changed) is returned."""
+        """Apply the stored settings; returns the refusals, since keys or limits may have changed since."""
         refused = []
-        takes: list[tuple[Path, Callable[[bytes], bool]]]
-        takes = [(self._policy_path, lambda payload: self._take_policy(payload, periods))]
-        takes += [
-            (self._noise_path(stream), partial(self._take_noise, stream)) for stream in sorted(self._streams)
+        stored: list[tuple[Path, Callable[[bytes], bool]]]
+        stored = [(self._policy_path, lambda payload: self._apply_policy(payload, periods))]
+        stored += [
+            (self._noise_path(stream), partial(self._apply_noise, stream)) for stream in sorted(self._streams)
         ]
-        for path, take in takes:
+        for path, apply in stored:
             if path.exists():
                 try:
-                    take(path.read_bytes())
+                    apply(path.read_bytes())
                 except Rejected as rejected:
                     refused.append(rejected)
         return refused
 
     def offer(self, address: Address, payload: bytes, periods: Mapping[str, int]) -> bool:
-        """Apply a pushed setting and keep it; True if something changed, Rejected if it is refused."""
+        """Apply and store a pushed setting. Returns whether something changed; raises Rejected if it is refused."""
         if address.kind == "policy":
-            return self._offer_policy(payload, periods)
+            return self._receive_policy(payload, periods)
         if address.stream not in self._streams or address.device not in {None, self._device}:
             return False
-        return self._offer_noise(address, payload)
+        return self._receive_noise(address, payload)
 
-    def _offer_policy(self, payload: bytes, periods: Mapping[str, int]) -> bool:
+    def _receive_policy(self, payload: bytes, periods: Mapping[str, int]) -> bool:
         try:
-            changed = self._take_policy(payload, periods)
+            changed = self._apply_policy(payload, periods)
         except Rejected as rejected:
-            self.policy_refusal = Refusal(version=_claimed(Signed[Policy], payload), reason=rejected.reason)
+            self.policy_refusal = Refusal(
+                version=_stated_version(Signed[Policy], payload), reason=rejected.reason
+            )
             raise
         self.policy_refusal = None
         if changed:
-            self._keep(self._policy_path, payload)
-            # Settings made for this policy may have come before it.
+            self._store(self._policy_path, payload)
+            # Noise settings for this policy may have arrived before it.
             early, self._early = self._early, {}
-            for address, kept in early.items():
+            for address, received in early.items():
                 with suppress(Rejected):
-                    self._offer_noise(address, kept)
+                    self._receive_noise(address, received)
         return changed
 
-    def _offer_noise(self, address: Address, payload: bytes) -> bool:
+    def _receive_noise(self, address: Address, payload: bytes) -> bool:
         stream = address.stream or ""
         try:
-            changed = self._take_noise(stream, payload, address)
+            changed = self._apply_noise(stream, payload, address)
         except Rejected as rejected:
             if rejected.reason == Reason.POLICY_MISMATCH:
                 self._early[address] = payload
-            version = _claimed(Signed[NoiseSetting], payload)
+            version = _stated_version(Signed[NoiseSetting], payload)
             self.noise_refusals[stream] = Refusal(version=version, reason=rejected.reason)
             raise
         if changed:
             self.noise_refusals.pop(stream, None)
-            self._keep(self._noise_path(stream), payload)
+            self._store(self._noise_path(stream), payload)
         return changed
 
-    def _keep(self, path: Path, payload: bytes) -> None:
-        """A setting that cannot be saved is followed all the same: it may ask for more noise."""
+    def _store(self, path: Path, payload: bytes) -> None:
+        """Store a setting. One that cannot be stored stays applied, because it may demand more noise."""
         try:
             replace_durably(path, payload)
             self.save_error = None
         except OSError as error:
             self.save_error = error.strerror
 
-    def _take_policy(self, payload: bytes, periods: Mapping[str, int]) -> bool:
+    def _apply_policy(self, payload: bytes, periods: Mapping[str, int]) -> bool:
         policy = verify(Policy, payload, self._trust.ops)
         if policy == self.policy:
             return False
@@ -212,13 +222,13 @@ class Settings:
             if old is not None and len(old.states) != len(stream.states):
                 raise Rejected(
                     Reason.STATES_CHANGED,
-                    f"{name}: {len(old.states)} states are in use, and how many never changes: give it a new name",
+                    f"{name}: {len(old.states)} states are in use, and their number never changes: give it a new name",
                 )
         self.policy = policy
         self.noise = {}
         return True
 
-    def _take_noise(self, stream: str, payload: bytes, address: Address | None = None) -> bool:
+    def _apply_noise(self, stream: str, payload: bytes, address: Address | None = None) -> bool:
         setting = verify(NoiseSetting, payload, self._trust.calibrator)
         if (
             setting.cohort != self._cohort
@@ -232,7 +242,7 @@ class Settings:
             return False
         if applied is not None and setting.version <= applied.version:
             if setting.device != applied.device:
-                return False  # the cohort's and the device's own setting: the newer one counts
+                return False  # of the cohort's setting and a device-specific one, the newer applies
             raise Rejected(Reason.STALE_VERSION, f"version {applied.version} is in force")
         if self.policy is None or setting.policy != self.policy.version or stream not in self.policy.streams:
             raise Rejected(
@@ -250,8 +260,8 @@ class Settings:
         return self._folder / f"noise-{stream}.json"
 
 
-def _claimed(model: type[Signed[Policy]] | type[Signed[NoiseSetting]], payload: bytes) -> int | None:
-    """The version a refused message claims to have, where it can be read at all."""
+def _stated_version(model: type[Signed[Policy]] | type[Signed[NoiseSetting]], payload: bytes) -> int | None:
+    """The version that a refused message states; None if it cannot be decoded."""
     try:
         return decode(model, payload).message.version
     except Rejected:

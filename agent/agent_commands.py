@@ -1,4 +1,4 @@
-"""`hushmq agent`: run the daemon, check its file, ask how it is."""
+"""`hushmq agent`: run the daemon, check its configuration, show its status."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import resource
 import signal
 import sys
 import threading
-import traceback
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from hushmq.agent.log_failure import log_failure
 from hushmq.broker.contract.problem import Problem
 
 SUMMARY = "the daemon on a device"
 
 
 class Stderr(io.TextIOBase):
-    """Standard error that never fails: a log on a full disk, or a closed terminal, must not stop the device."""
+    """Standard error without exceptions: a full disk or a closed terminal must not stop the agent."""
 
     def write(self, text: str) -> int:
         with suppress(OSError, ValueError):
@@ -37,19 +37,21 @@ class Stderr(io.TextIOBase):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe the actions."""
+    """Add the subcommands."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, help_ in (
-        ("run", "run the daemon until SIGTERM; SIGHUP reads the file again"),
-        ("check-config", "say whether the file is good, and change nothing"),
-        ("status", "ask the running daemon how it is; exit code 1 when none runs"),
+        ("run", "run the daemon until SIGTERM; SIGHUP re-reads the file"),
+        ("check-config", "check the configuration file without running"),
+        ("status", "show the state of the running daemon; exit code 1 when none runs"),
     ):
         action = actions.add_parser(name, help=help_)
         action.add_argument(
             "--config", type=Path, required=True, metavar="FILE", help="the device's TOML file"
         )
         if name == "status":
-            action.add_argument("--json", action="store_true", help="as one JSON object, also on a terminal")
+            action.add_argument(
+                "--json", action="store_true", help="print one JSON object, also on a terminal"
+            )
     parser.epilog = (
         "examples:\n  hushmq agent check-config --config agent.toml\n  hushmq agent run --config agent.toml\n"
         "  HUSHMQ_AGENT__LOG__LEVEL=debug hushmq agent run --config agent.toml\n"
@@ -60,19 +62,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen action."""
+    # Plugins could read the device's settings. Set before pydantic builds its first model.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     actions = {"run": _run, "check-config": _check_config, "status": _status}
     return actions[args.action](args)
 
 
 def _run(args: argparse.Namespace) -> int:
     from hushmq.agent.agent_config import Config, load  # noqa: PLC0415  # the parser alone needs none of it
-    from hushmq.agent.daemon import Agent  # noqa: PLC0415  # as above
+    from hushmq.agent.daemon import AgentDaemon  # noqa: PLC0415  # as above
     from hushmq.broker.service.log import logger  # noqa: PLC0415  # as above
 
-    # What is in memory when the process crashes is raw: it must not become a file.
+    # Memory holds raw states: no core dump.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     stopped = threading.Event()
-    agent: Agent | None = None
+    agent: AgentDaemon | None = None
 
     def stop(*_: object) -> None:
         stopped.set()
@@ -92,11 +96,11 @@ def _run(args: argparse.Namespace) -> int:
         threading.excepthook = partial(_thread_ended, log)
         sys.unraisablehook = partial(_thread_ended, log)
         try:
-            agent = Agent(config, log=log, reload=lambda: load(args.config))
+            agent = AgentDaemon(config, log=log, reload=lambda: load(args.config))
         except Problem as problem:
             if last_good is None:
                 raise
-            log.warning("configuration refused", problem=str(problem))
+            log.warning("configuration_refused", problem=str(problem))
             config, last_good = last_good, None
             continue
         if stopped.is_set():
@@ -106,23 +110,13 @@ def _run(args: argparse.Namespace) -> int:
         except Problem:
             raise
         except Exception as error:  # noqa: BLE001  # its text may hold a value: it must not reach the traceback
-            _last_words(log, error)
+            log_failure(log, error)
             return 1
     return 0
 
 
 def _thread_ended(log: Any, thrown: Any) -> None:
-    _last_words(log, thrown.exc_value)
-
-
-def _last_words(log: Any, error: BaseException | None) -> None:
-    """Where something failed that should not have, without the exception's text."""
-    frames = traceback.extract_tb(error.__traceback__) if error else []
-    log.error(
-        "agent failed",
-        error=type(error).__name__,
-        at=[f"{frame.filename}:{frame.lineno}" for frame in frames],
-    )
+    log_failure(log, thrown.exc_value)
 
 
 def _check_config(args: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
-"""What a person on the device may know: more than `status`, for it does not leave the device.
+"""The local report of a device. It holds more than `status`, because it does not leave the device.
 
-How many values were refused depends on the values themselves, so it is told here and in no topic.
+The number of refused values depends on the values, so it is reported here and in no topic.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class StreamReport:
-    """One stream. `counted` is what the calibrator has said it counted."""
+    """One stream: versions in force, and ticks, sampled = counted by the calibrator + buffered + dropped."""
 
     noise: int | None
     refused: str | None
@@ -32,7 +32,7 @@ class StreamReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The device."""
+    """One device: its connection, the policy in force, its outbox, and each of its streams."""
 
     device: str
     cohort: str
@@ -62,19 +62,23 @@ _DEVICE = {
     "policy": ("gauge", "Version of the policy in force, 0 without one."),
     "outbox_bytes": ("gauge", "Bytes that wait in the outbox."),
     "batches_sent": ("counter", "Batches handed to the broker, repeated ones included."),
-    "batches_acknowledged": ("counter", "Batches the broker has acknowledged, which proves little."),
-    "ticks_not_stored": ("counter", "Ticks lost because the disk took no more; not among the sampled."),
+    "batches_acknowledged": ("counter", "Batches acknowledged by the broker, which does not prove delivery."),
+    "ticks_not_stored": ("counter", "Ticks lost because the disk was full; not among the sampled."),
 }
 _STREAM = {
     "noise": ("gauge", "Version of the noise setting in force, 0 without one: then nothing is published."),
     "sampled": ("counter", "Ticks perturbed and stored; counted + buffered + dropped."),
-    "counted": ("gauge", "Ticks the calibrator has said it counted."),
+    "counted": ("gauge", "Ticks that the calibrator has reported as counted."),
     "buffered": ("gauge", "Ticks that wait in the outbox."),
-    "dropped": ("gauge", "Ticks dropped, fewer again when some turn out to have been counted."),
-    "source_works": ("gauge", "1 while the stream's source is well."),
-    "values_refused": ("counter", "Values that could not be read or stand for no state of the policy."),
+    "dropped": ("gauge", "Ticks dropped; decreases when some turn out to have been counted."),
+    "source_works": ("gauge", "1 while the stream's source works."),
+    "values_refused": ("counter", "Values that could not be read or match no state of the policy."),
     "clock_set": ("counter", "How often the clock was set while the stream ran."),
 }
+
+
+METRICS_TYPE = "text/plain; version=0.0.4"
+"""The content type of what `metrics` writes."""
 
 
 def metrics(report: Report) -> str:
@@ -98,7 +102,7 @@ GOOD, BAD, BOLD = "32", "31", "1"
 
 
 def table(report: Report, *, colour: bool) -> str:
-    """The report as `hushmq agent status` shows it to a person."""
+    """The report as text, as `hushmq agent status` prints it on a terminal."""
 
     def paint(text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if colour else text
@@ -121,7 +125,7 @@ def table(report: Report, *, colour: bool) -> str:
     if report.outbox_set_aside is not None:
         rows.append(("", paint(f"a corrupt outbox was set aside: {report.outbox_set_aside}", BAD)))
     if report.ticks_not_stored:
-        rows.append(("", paint(f"{report.ticks_not_stored:,} ticks not stored: the disk took no more", BAD)))
+        rows.append(("", paint(f"{report.ticks_not_stored:,} ticks not stored: the disk was full", BAD)))
     for name, each in report.streams.items():
         sums = f"{each.counted:,} counted + {each.buffered:,} buffered + {each.dropped:,} dropped"
         rows += [

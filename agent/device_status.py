@@ -1,4 +1,4 @@
-"""What the device says about itself: to the site in `status`, to people on the device in its report."""
+"""Compose the `status` message for the site, and the report for people on the device."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from hushmq.agent.stream import Stream
 from hushmq.broker.contract.messages import Status, StreamStatus
 from hushmq.broker.mqtt.connection import Connection
 
-NOT_ASKED = "no policy names the stream yet"
+NO_POLICY = "no policy names the stream yet"
 
 
 def status(settings: Settings, outbox: Outbox, streams: Iterable[str], *, online: bool) -> Status:
     """The status as of the last commit; in ticks, sampled = counted + buffered + dropped."""
     found = {}
     for name in streams:
-        book = outbox.books.get(name)
+        balance = outbox.balances.get(name)
         setting = settings.noise.get(name)
         found[name] = StreamStatus(
             noise=setting.version if setting else None,
             refused=settings.noise_refusals.get(name),
-            sampled=book.sampled if book else 0,
-            buffered=book.buffered if book else 0,
-            dropped=book.dropped if book else 0,
+            sampled=balance.sampled if balance else 0,
+            buffered=balance.buffered if balance else 0,
+            dropped=balance.dropped if balance else 0,
         )
     return Status(
         online=online,
@@ -49,11 +49,11 @@ def report(
     ticks_not_stored: int,
     clock_set: Mapping[str, int],
 ) -> Report:
-    """All that `status` says, and what stays on the device."""
-    said = status(settings, outbox, config.streams, online=True)
+    """The content of `status`, and what must not leave the device."""
+    current = status(settings, outbox, config.streams, online=True)
     found = {}
-    for name, each in said.streams.items():
-        stream, book = streams.get(name), outbox.books.get(name)
+    for name, each in current.streams.items():
+        stream, balance = streams.get(name), outbox.balances.get(name)
         found[name] = StreamReport(
             noise=each.noise,
             refused=each.refused.reason if each.refused else None,
@@ -61,8 +61,8 @@ def report(
             counted=each.sampled - each.buffered - each.dropped,
             buffered=each.buffered,
             dropped=each.dropped,
-            watermark=book.watermark if book else None,
-            source_trouble=stream.source.trouble if stream else NOT_ASKED,
+            watermark=balance.watermark if balance else None,
+            source_trouble=stream.source.trouble if stream else NO_POLICY,
             values_refused=stream.values_refused if stream else 0,
             clock_set=clock_set[name],
         )
@@ -72,8 +72,8 @@ def report(
         pid=os.getpid(),
         connected=connection.connected,
         broker_error=connection.last_error,
-        policy=said.policy,
-        policy_refused=said.refused.reason if said.refused else None,
+        policy=current.policy,
+        policy_refused=current.refused.reason if current.refused else None,
         outbox_bytes=outbox.bytes,
         outbox_set_aside=str(outbox.set_aside) if outbox.set_aside else None,
         batches_sent=publisher.sent,

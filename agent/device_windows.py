@@ -1,9 +1,9 @@
-"""Device-made releases: true states counted over tumbling windows, with exact noise, each window once.
+"""Releases made on the device: histograms of true states over tumbling windows, with discrete Laplace noise.
 
-The counts live in memory only, since they are raw: what a stop or a crash interrupts is released with the ticks
-counted afterwards, and says how many those are. A tick is counted once per window at most, so all releases of one
-window together are one query in which a tick changes one count by one (two states) or two by one (more): the tilt
-per tick is 1/scale or 2/scale (docs/theory.md, section 2), whatever the length of the window.
+Counts are raw, so they are held in memory only: a window interrupted by a stop or a crash is released with the ticks
+counted afterwards, and states their number. Each window is released once. A tick is counted once per window at most,
+so all releases of one window together are one query in which a tick changes one count by one (two states) or two by
+one (more): the tilt per tick is 1/scale or 2/scale (docs/theory.md, section 2), whatever the length of the window.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from hushmq.agent.storage.outbox_releases import MadeRelease
 from hushmq.broker.contract.messages import NoiseSetting, Release, StreamPolicy, encode
 from hushmq.broker.contract.operator_loss import windows_loss
 from hushmq.pufferfish.inference.half_width import half_width
@@ -20,8 +21,8 @@ from hushmq.pufferfish.noise.discrete_laplace import discrete_laplace, standard_
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """A window whose last tick has elapsed, with its true counts: never shown, never stored."""
+class ClosedWindow:
+    """A window whose last tick has elapsed, with its true counts, which are never stored and not in its repr."""
 
     window: str
     first: int
@@ -29,17 +30,7 @@ class Closed:
     counts: tuple[int, ...]
 
     def __repr__(self) -> str:
-        return f"Closed({self.window}, {self.first}…{self.last})"
-
-
-@dataclass(frozen=True, slots=True)
-class MadeRelease:
-    """A release just drawn: the bytes that will be sent, the same ones each time."""
-
-    stream: str
-    window: str
-    first: int
-    payload: bytes
+        return f"ClosedWindow({self.window}, {self.first}…{self.last})"
 
 
 class WindowCounter:
@@ -50,9 +41,9 @@ class WindowCounter:
         self._number: int | None = None
         self._counts = [0] * states
 
-    def add(self, first: int, states: Sequence[int | None]) -> list[Closed]:
-        """Count the states of the ticks `first`, `first` + 1, …; the windows that this closes and that hold any."""
-        closed: list[Closed] = []
+    def add(self, first: int, states: Sequence[int | None]) -> list[ClosedWindow]:
+        """Count the states of the ticks `first`, `first` + 1, …; returns the non-empty windows this closes."""
+        closed: list[ClosedWindow] = []
         tick, end = first, first + len(states)
         while tick < end:
             number = tick // self._ticks
@@ -68,32 +59,22 @@ class WindowCounter:
                 closed += self._close()
         return closed
 
-    def _close(self) -> list[Closed]:
+    def _close(self) -> list[ClosedWindow]:
         number, counts = self._number, tuple(self._counts)
         self._number, self._counts = None, [0] * self._states
         if number is None or not any(counts):
             return []
-        return [Closed(self._name, number * self._ticks, (number + 1) * self._ticks - 1, counts)]
-
-
-def tilt(policy: StreamPolicy) -> float:
-    """What all device-made windows of a stream together cost at one tick, in nats."""
-    return sum(_changes(policy) / window.scale for window in policy.device_windows.values())
-
-
-def _changes(policy: StreamPolicy) -> int:
-    """How many of the released counts one tick can change, each by one."""
-    return 1 if len(policy.states) == 2 else 2
+        return [ClosedWindow(self._name, number * self._ticks, (number + 1) * self._ticks - 1, counts)]
 
 
 def release(
-    closed: Closed, stream: str, policy: StreamPolicy, setting: NoiseSetting, *, device: str, entry: int
+    closed: ClosedWindow, stream: str, policy: StreamPolicy, setting: NoiseSetting, *, device: str, entry: int
 ) -> MadeRelease:
-    """Draw the noise of a closed window, once, and write the release."""
+    """Draw the noise of a closed window and encode its release."""
     scale, ticks = policy.device_windows[closed.window].scale, sum(closed.counts)
     counts = tuple(count + discrete_laplace(Fraction(scale)) for count in closed.counts)
     if len(counts) == 2:
-        # How many ticks were counted is no secret, so that one noisy count says it all.
+        # The number of ticks is public, so one noisy count determines the other.
         counts = (ticks - counts[1], counts[1])
     off = half_width(0.0, standard_deviation(scale) ** 2) / ticks
     message = Release(
@@ -110,8 +91,8 @@ def release(
         standard_errors=(standard_deviation(scale) / ticks,) * len(counts),
         intervals=tuple((count / ticks - off, count / ticks + off) for count in counts),
         scale=scale,
-        tilt=ceil(1e9 * _changes(policy) / scale),
-        loss=windows_loss(setting.theta, tilt(policy), policy.adversary),
+        tilt=ceil(1e9 * policy.counts_changed / scale),
+        loss=windows_loss(setting.theta, policy.device_window_tilt, policy.adversary),
         budget=policy.epsilon.public,
         adversary=policy.adversary,
         theta=setting.theta,

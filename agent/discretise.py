@@ -1,4 +1,4 @@
-"""A value becomes one of the policy's states, or is refused. Refused values are counted, never shown."""
+"""Map a value to one of the policy's states, or refuse it. Refused values are counted and never logged."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Discretiser(Protocol):
 
 
 class BinsDiscretiser:
-    """State n from edge n on; within the hysteresis of the edges around the present bin the state stays.
+    """State n from edge n on; within the hysteresis of an edge of the current bin the state is kept.
 
-    At first, and after a gap, there is no state to stay in: the edges themselves decide. A threshold is one edge.
+    At the start and after a gap there is no state to keep, and the edges alone decide. A threshold is one edge.
     """
 
     def __init__(self, edges: Sequence[float], hysteresis: float) -> None:
         self.refused = 0
         self._edges = tuple(edges)
-        # Bin n is left at or above _up[n] and below _down[n].
+        # The state leaves bin n at or above _up[n], or below _down[n].
         self._up = (*(edge + hysteresis for edge in edges), inf)
         self._down = (-inf, *(edge - hysteresis for edge in edges))
         self._state: int | None = None
@@ -51,7 +51,7 @@ class BinsDiscretiser:
 
 
 class LabelsDiscretiser:
-    """Labels, and whole numbers and truth values as JSON writes them, looked up among the states' names."""
+    """Labels, and whole numbers and Booleans as JSON writes them, looked up in the names of the states."""
 
     def __init__(self, states: Sequence[str], aliases: Mapping[str, str]) -> None:
         self.refused = 0
@@ -73,7 +73,7 @@ def _label(value: Value) -> str:
 
 
 def discretiser(policy: StreamPolicy) -> Discretiser:
-    """The discretiser that a policy asks for."""
+    """The discretiser of a stream's policy."""
     match policy.discretiser:
         case Threshold(at=at, hysteresis=hysteresis):
             return BinsDiscretiser((at,), hysteresis)

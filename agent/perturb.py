@@ -1,18 +1,18 @@
-"""States become noisy states, one draw of the operating system's randomness each, and runs become batches."""
+"""Perturb each state once, with the operating system's randomness, and pack runs of ticks into batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from hushmq.agent.storage.outbox import Made
+from hushmq.agent.storage.outbox import MadeBatch
 from hushmq.broker.contract.messages import Batch, NoiseSetting, encode
-from hushmq.broker.contract.noise_message import Emission, Flips
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
 from hushmq.broker.contract.packing import bits_for, pack
 from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber
 
 LONGEST = 65_536
-"""The most ticks one batch may hold."""
+"""Maximum number of ticks in one batch."""
 
 
 def runs(first: int, states: Sequence[int | None]) -> Iterator[tuple[int, list[int]]]:
@@ -36,13 +36,15 @@ class Mechanism:
         self._bits = bits_for(setting.noise.k)
         self._perturber: Perturber | CategoryPerturber
         match setting.noise:
-            case Flips(noise=flips):
+            case BinaryNoiseMessage(noise=flips):
                 self._perturber = Perturber(flips)
-            case Emission(emission=emission):
+            case CategoricalNoiseMessage(emission=emission):
                 self._perturber = CategoryPerturber(emission)
 
-    def batches(self, stream: str, first: int, states: Sequence[int | None], after: int | None) -> list[Made]:
-        """Perturb each state once and pack the runs; `after` is the last tick made before `first`."""
+    def batches(
+        self, stream: str, first: int, states: Sequence[int | None], after: int | None
+    ) -> list[MadeBatch]:
+        """Perturb each state once and pack the runs; `after` is the last tick batched before `first`."""
         made = []
         for start, run in runs(first, states):
             states_sent = pack(self._perturber.perturb(run), self._bits)
@@ -54,6 +56,6 @@ class Mechanism:
                 states=states_sent,
                 noise=self.version,
             )
-            made.append(Made(stream, batch.first, batch.last, encode(batch)))
+            made.append(MadeBatch(stream, batch.first, batch.last, encode(batch)))
             after = batch.last
         return made

@@ -1,8 +1,8 @@
-"""Batches leave in the order they were made, a window of them at a time, and again until they are seen.
+"""Publish batches in order, with a bounded number in flight, and resend them until the calibrator has seen them.
 
-The broker's acknowledgement frees a place in the window, nothing else: a batch stays in the outbox until the
-calibrator has counted it. All that waits is sent again after a reconnect, and when the oldest one sent has not been
-seen for the resend time, which doubles each time in vain (up to an hour) and starts anew when something is seen.
+The broker's acknowledgement only frees a place in flight: a batch stays in the outbox until the calibrator has
+counted it. All waiting batches are sent again after a reconnect, and when the oldest one sent has not been seen within
+the resend time, which doubles with each attempt (up to an hour) and is reset when something is seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = 64
 
 
 class Publisher:
-    """Sends what waits in the outbox. Used from one thread; `post` brings acknowledgements back to it."""
+    """Sends what waits in the outbox. Used from one thread; `post` hands acknowledgements to that thread."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class Publisher:
         self._window, self._first_resend_s, self._post = window, resend_s, post
         self.acknowledged = 0
         self.delivered: set[tuple[str, str, int]] = set()
-        """Releases that the broker has acknowledged, until the outbox knows."""
+        """Releases that the broker has acknowledged and the outbox has not yet recorded."""
         self.sent = 0
         self._round = 0
         self.reconnected()
         self._resend_s = resend_s
 
     def _restart(self) -> None:
-        """Begin again at the oldest; acknowledgements of what was sent before no longer count."""
+        """Start again at the oldest batch; acknowledgements of earlier sends are ignored."""
         self._round += 1
         self._cursor = 0
         self._in_flight = 0
@@ -52,19 +52,19 @@ class Publisher:
         self._handed: set[tuple[str, str, int]] = set()
 
     def reconnected(self) -> None:
-        """Everything that waits is sent again: who knows what the broken connection swallowed."""
+        """Send everything again that waits: the broken connection may have lost any of it."""
         self._restart()
         self._highest = 0
         self._watched: tuple[int, float] | None = None
 
     def forgotten(self) -> None:
-        """Something was seen, or dropped: what was read ahead may be gone."""
+        """Discard what was read ahead, because batches were deleted, and reset the resend time."""
         self._ahead.clear()
         self._resend_s = self._first_resend_s
 
     def pump(self, now: float) -> None:
-        """Send as much as the window lets through."""
-        self._look_back(now)
+        """Send as many batches as may be in flight."""
+        self._resend_unseen(now)
         self._pump_releases()
         while self._in_flight < self._window and self._connection.connected:
             if not self._ahead:
@@ -86,7 +86,7 @@ class Publisher:
 
     def _pump_releases(self) -> None:
         """Send each release of the device until it is acknowledged, the same bytes each time."""
-        for key, payload in self._outbox.unsent.items():
+        for key, payload in self._outbox.releases.unsent.items():
             if key in self._handed or key in self.delivered:
                 continue
             topic = self._topics.release(key[0], key[1], self._device)
@@ -105,8 +105,8 @@ class Publisher:
         if round_ == self._round:
             self._in_flight -= 1
 
-    def _look_back(self, now: float) -> None:
-        """Begin again when what had been sent by the last look is still waiting after the resend time."""
+    def _resend_unseen(self, now: float) -> None:
+        """Start again if a batch sent before the last check still waits after the resend time."""
         if self._watched is not None:
             sent, since = self._watched
             if now - since < self._resend_s:

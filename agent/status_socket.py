@@ -1,10 +1,10 @@
-"""The local socket that `hushmq agent status` reads, and `/metrics` over HTTP on request. Read only."""
+"""The local socket that `hushmq agent status` reads. Read only."""
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
+import select
 import socket
 import sys
 import threading
@@ -13,80 +13,44 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hushmq.agent.device_report import Report, metrics
+from hushmq.agent.device_report import Report
 from hushmq.broker.contract.problem import Problem
 
 PATIENCE_S = 2.0
-"""How long one asker may take."""
+"""How long one client may take."""
 
 
 def socket_path(folder: Path) -> Path:
     return folder / "agent.sock"
 
 
-class Server:
-    """Answers on a thread of its own; `ask` gets the report from the loop, None when it does not answer in time."""
+class StatusSocket:
+    """Answers on a separate thread; `ask` gets the report from the loop, None when it does not answer in time."""
 
-    def __init__(
-        self, folder: Path, *, host: str, port: int | None, ask: Callable[[], Report | None], log: Any
-    ) -> None:
-        self._ask, self._log = ask, log
+    def __init__(self, folder: Path, ask: Callable[[], Report | None]) -> None:
+        self._ask = ask
         self._path = socket_path(folder)
-        self._selector = selectors.DefaultSelector()
+        self._listener = _unix(self._path)
         self._wake_read, self._wake_write = socket.socketpair()
-        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
-        self._listen(_unix(self._path), self._answer_socket)
-        self.port: int | None = None
-        if port is not None:
-            http = _http(host, port)
-            self.port = http.getsockname()[1]
-            self._listen(http, self._answer_http)
-        self._thread = threading.Thread(target=self._run, name="serve", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="status", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._wake_write.send(b"!")
         self._thread.join(PATIENCE_S)
-        for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket):
-                key.fileobj.close()
-        self._wake_write.close()
-        self._selector.close()
+        for each in (self._listener, self._wake_read, self._wake_write):
+            each.close()
         self._path.unlink(missing_ok=True)
 
-    def _listen(self, listener: socket.socket, answer: Callable[[socket.socket], None]) -> None:
-        self._selector.register(listener, selectors.EVENT_READ, answer)
-
     def _run(self) -> None:
-        while True:
-            for key, _ in self._selector.select():
-                if key.data is None:
-                    return
-                if isinstance(key.fileobj, socket.socket):
-                    with suppress(OSError):
-                        connection, _ = key.fileobj.accept()
-                        with connection:
-                            connection.settimeout(PATIENCE_S)
-                            key.data(connection)
-
-    def _answer_socket(self, connection: socket.socket) -> None:
-        report = self._ask()
-        if report is not None:
-            connection.sendall(json.dumps(report.as_dict()).encode())
-
-    def _answer_http(self, connection: socket.socket) -> None:
-        request = connection.recv(4096)
-        report = self._ask() if request.startswith(b"GET /metrics ") else None
-        if report is None:
-            known = request.startswith(b"GET /metrics ")
-            connection.sendall(b"HTTP/1.0 %s\r\n\r\n" % (b"503 Busy" if known else b"404 Not Found"))
-            return
-        body = metrics(report).encode()
-        head = (
-            b"HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %d\r\n\r\n"
-            % len(body)
-        )
-        connection.sendall(head + body)
+        while self._wake_read not in select.select([self._listener, self._wake_read], [], [])[0]:
+            with suppress(OSError):
+                connection, _ = self._listener.accept()
+                with connection:
+                    connection.settimeout(PATIENCE_S)
+                    report = self._ask()
+                    if report is not None:
+                        connection.sendall(json.dumps(report.as_dict()).encode())
 
 
 def _unix(path: Path) -> socket.socket:
@@ -105,19 +69,12 @@ def _unix(path: Path) -> socket.socket:
 
 @contextmanager
 def _short(path: Path) -> Iterator[str]:
-    """A name for a socket's path that fits into the 107 bytes an address has, however deep the folder lies."""
+    """A name for the socket within the 107 bytes of a Unix address, however long its path is."""
     folder = os.open(path.parent, os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}" if sys.platform == "linux" else str(path)
     finally:
         os.close(folder)
-
-
-def _http(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port))
-    except OSError as error:
-        raise Problem(f"metrics.port: {host}:{port}: {error.strerror}") from None
 
 
 def read_report(folder: Path) -> dict[str, Any] | None:

@@ -1,25 +1,25 @@
-"""One stream on its way: elapsed ticks → values → states → perturbed batches."""
+"""The pipeline of one stream: elapsed ticks → values → states → perturbed batches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushmq.agent.device_windows import Closed, WindowCounter
+from hushmq.agent.device_windows import ClosedWindow, WindowCounter
 from hushmq.agent.discretise import discretiser
 from hushmq.agent.perturb import Mechanism
 from hushmq.agent.sources.source import Source
 from hushmq.agent.sources.tick import Clock, Elapsed, Ticker
-from hushmq.agent.storage.outbox import Made
+from hushmq.agent.storage.outbox import MadeBatch
 from hushmq.broker.contract.messages import NoiseSetting, StreamPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What one beat of one stream gave."""
+    """The result of one beat of one stream."""
 
     elapsed: Elapsed
-    made: list[Made]
-    closed: list[Closed]
+    made: list[MadeBatch]
+    closed: list[ClosedWindow]
 
 
 class Stream:
@@ -49,16 +49,16 @@ class Stream:
 
     @property
     def values_refused(self) -> int:
-        """Values so far that could not be read, or stand for no state of the policy."""
+        """The number of values so far that could not be read, or that match no state of the policy."""
         return self.source.unreadable + self._discretiser.refused
 
     def newly_refused(self) -> int:
-        """How many more they are than at the last call."""
+        """The number of values refused since the last call."""
         before, self._refused = self._refused, self.values_refused
         return self._refused - before
 
     def beat(self, watermark: int) -> Beat:
-        """Batches and windows of the ticks that have ended. Without a setting they are a gap: no value is kept."""
+        """The batches and closed windows of the elapsed ticks; without a noise setting the ticks are a gap."""
         elapsed = self._ticker.elapsed()
         values = self.source.take(elapsed.first, elapsed.last)
         if self._mechanism is None:

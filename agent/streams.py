@@ -1,4 +1,4 @@
-"""The streams that a device runs: those of its configuration that the policy names, under the noise in force."""
+"""The running streams of a device: those in its configuration that the policy names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 from hushmq.agent.accept_settings import Settings
 from hushmq.agent.agent_config import Config
-from hushmq.agent.device_windows import Closed, MadeRelease, release
+from hushmq.agent.device_windows import ClosedWindow, release
 from hushmq.agent.sources.resample import Value
 from hushmq.agent.sources.source import OfferedSource, Source, open_source
 from hushmq.agent.sources.tick import Clock
-from hushmq.agent.storage.outbox import Made, Outbox
+from hushmq.agent.storage.outbox import MadeBatch, Outbox
+from hushmq.agent.storage.outbox_releases import MadeRelease
 from hushmq.agent.stream import Stream
 from hushmq.broker.contract.messages import StreamPolicy
 from hushmq.broker.contract.problem import Problem
@@ -24,7 +25,7 @@ class Streams:
     def __init__(self, config: Config, settings: Settings, outbox: Outbox, *, clock: Clock, log: Any) -> None:
         self.running: dict[str, Stream] = {}
         self.clock_set: Counter[str] = Counter()
-        """By stream, how often its clock was seen to be set."""
+        """By stream, how often the clock was set while it ran."""
         self._config, self._settings, self._outbox = config, settings, outbox
         self._clock, self._log = clock, log
 
@@ -34,7 +35,7 @@ class Streams:
         return {name: stream.policy.period_ms for name, stream in self.running.items()}
 
     def follow_settings(self) -> None:
-        """Bring the streams in line with the policy and the noise in force."""
+        """Start, restart and stop streams to match the policy and the noise settings in force."""
         policies = self._settings.policy.streams if self._settings.policy else {}
         for name, section in self._config.streams.items():
             running = self.running.get(name)
@@ -56,19 +57,19 @@ class Streams:
             if name in self.running:
                 self.running[name].use(self._settings.noise.get(name))
 
-    def start_anew(self) -> None:
-        """Go on from what the outbox now holds: no tick that it knows of is used again."""
+    def restart_all(self) -> None:
+        """Restart every stream above the outbox's watermark, so that no tick is used again."""
         for name, stream in self.running.items():
             self._start(name, stream.source, stream.policy)
 
     def _start(self, name: str, source: Source, policy: StreamPolicy) -> None:
-        """Hand out no tick of the stream at or below its watermark."""
+        """Start a stream above its watermark."""
         self.running[name] = Stream(name, source, policy, clock=self._clock, watermark=self._watermark(name))
         self.running[name].use(self._settings.noise.get(name))
 
-    def beat(self) -> tuple[list[Made], list[MadeRelease]]:
-        """Batches and releases of the ticks that have ended."""
-        made: list[Made] = []
+    def beat(self) -> tuple[list[MadeBatch], list[MadeRelease]]:
+        """The batches and releases of the elapsed ticks of all streams."""
+        made: list[MadeBatch] = []
         releases: list[MadeRelease] = []
         for name, stream in self.running.items():
             beat = stream.beat(self._watermark(name))
@@ -77,28 +78,32 @@ class Streams:
             elapsed = beat.elapsed
             if elapsed.clock != "steady":
                 self.clock_set[name] += 1
-                self._log.warning(f"clock set {elapsed.clock}", stream=name, next_tick=elapsed.last + 1)
+                self._log.warning(
+                    "clock_set_back" if elapsed.clock == "back" else "clock_set_forward",
+                    stream=name,
+                    next_tick=elapsed.last + 1,
+                )
             if refused := stream.newly_refused():
-                self._log.warning("values refused", stream=name, count=refused)
+                self._log.warning("values_refused", stream=name, count=refused)
         return made, releases
 
-    def _release(self, name: str, policy: StreamPolicy, closed: list[Closed]) -> list[MadeRelease]:
+    def _release(self, name: str, policy: StreamPolicy, closed: list[ClosedWindow]) -> list[MadeRelease]:
         """Draw the noise of closed windows that were not released before."""
         made: list[MadeRelease] = []
         for window in closed:
-            first, entry = self._outbox.released.get((name, window.window), (-1, 0))
+            first, entry = self._outbox.releases.released.get((name, window.window), (None, 0))
             entry += 1 + sum(other.window == window.window for other in made)
-            if window.first > first:
+            if first is None or window.first > first:
                 setting = self._settings.noise[name]
                 made.append(release(window, name, policy, setting, device=self._config.device, entry=entry))
         return made
 
     def _watermark(self, stream: str) -> int:
-        book = self._outbox.books.get(stream)
-        return -1 if book is None else book.watermark
+        balance = self._outbox.balances.get(stream)
+        return -1 if balance is None else balance.watermark
 
     def offer(self, value: Value, stream: str | None) -> None:
-        """A value, now, for a stream whose source is `offer`; before a policy names the stream it is let go."""
+        """Pass a value to a stream whose source is `offer`; discarded before a policy names the stream."""
         if not isinstance(value, float | int | str):
             raise TypeError(f"a value is a number, a text or a truth value, not {type(value).__name__}")
         names = [name for name, section in self._config.streams.items() if section.source.kind == "offer"]
@@ -113,7 +118,7 @@ class Streams:
             running.source.offer(value)
 
     def stop(self) -> None:
-        """Stop the sources, all at once: one whose other end is gone may take a moment."""
+        """Stop all sources in parallel: one whose peer is gone may take a while."""
         stopping = [threading.Thread(target=stream.source.stop) for stream in self.running.values()]
         for each in stopping:
             each.start()

@@ -1,4 +1,4 @@
-"""Sources that speak in lines: standard input, a serial port, a file that grows."""
+"""Line-based sources: standard input, a serial port, a growing file, a recording."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hushmq.agent.sources.resample import Resampler, Value
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.link import back_off
 
-LOOK_S = 0.2
-"""How often a followed file is looked at."""
+POLL_S = 0.2
+"""How often a followed file is polled, in seconds."""
 
 
 class LineSource(ABC):
-    """Reads lines on a thread of its own and offers their values; survives whatever the other end does."""
+    """Reads lines on a separate thread and offers their values; reopens its input after any failure."""
 
     def __init__(self, reader: Reader, resampler: Resampler, log: Any) -> None:
         self.unreadable = 0
@@ -44,7 +44,7 @@ class LineSource(ABC):
 
     @abstractmethod
     def _read_once(self) -> bool:
-        """Open, read until the other end is gone or `stop`; whether to try again."""
+        """Open and read until the input ends or `stop`. Returns whether to try again."""
 
     def _run(self) -> None:
         while not self._stopped(0):
@@ -52,32 +52,32 @@ class LineSource(ABC):
                 if not self._read_once():
                     return
             except Exception as error:  # noqa: BLE001  # a device unplugged raises anything; its text may hold data
-                self._fails(_in_words(error))
+                self._fails(_error_text(error))
             self._rest, self._skipping = b"", False
             self._failures += 1
             if self._stopped(back_off(self._failures)):
                 return
 
     def _fails(self, why: str) -> None:
-        """Say what is wrong, once as long as it stays the same."""
+        """Record the failure, and log it if it is a new one."""
         if why != self.trouble:
-            self._log.warning("source failed", source=type(self).__name__, error=why)
+            self._log.warning("source_failed", source=type(self).__name__, error=why)
         self.trouble = why
 
     def _works(self) -> None:
         if self.trouble is not None:
-            self._log.info("source works again", source=type(self).__name__)
+            self._log.info("source_recovered", source=type(self).__name__)
         self.trouble = None
 
     def _stopped(self, wait_s: float) -> bool:
         return bool(select.select([self._wake_read], [], [], wait_s)[0])
 
     def _readable(self, handle: int) -> bool:
-        """Wait until there is something to read; False when it is time to stop."""
+        """Wait for input; False on `stop`."""
         return self._wake_read not in select.select([handle, self._wake_read], [], [])[0]
 
     def _feed(self, chunk: bytes) -> None:
-        """Offer the values of the lines that are now complete. A line too long is one unreadable value."""
+        """Offer the values of the lines completed by a chunk. An overlong line counts as one unreadable value."""
         self._failures = 0
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
@@ -101,7 +101,7 @@ class LineSource(ABC):
 
 
 class StandardInput(LineSource):
-    """Lines from standard input; at its end the stream has gaps only."""
+    """Lines from standard input; after its end the stream has only gaps."""
 
     def _read_once(self) -> bool:
         while self._readable(0):
@@ -115,7 +115,7 @@ class StandardInput(LineSource):
 
 
 class SerialPort(LineSource):
-    """Lines from a serial port, opened again whenever it went away."""
+    """Lines from a serial port, which is reopened after it was unplugged."""
 
     def __init__(self, port: str, baud: int, reader: Reader, resampler: Resampler, log: Any) -> None:
         self._open = _serial_opener(port, baud)
@@ -150,16 +150,16 @@ class FollowedFile(LineSource):
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
-            self._at_end = False  # whatever it holds when it comes is new
+            self._at_end = False  # everything in a file created later is new
             raise
         with file:
             if self._at_end:
                 file.seek(0, os.SEEK_END)
             self._at_end = False
             self._works()
-            while not self._stopped(LOOK_S):
+            while not self._stopped(POLL_S):
                 replaced = self._replaced(file.fileno(), file.tell())
-                # Looked at first and read afterwards: what its writer said before the change is not lost.
+                # Checked before reading, so that lines written before the change are not lost.
                 while chunk := file.read(LONGEST):
                     self._feed(chunk)
                 if replaced:
@@ -167,11 +167,11 @@ class FollowedFile(LineSource):
         return False
 
     def _replaced(self, handle: int, position: int) -> bool:
-        """Whether another file has taken the place of ours, or ours was cut; while there is none, ours counts."""
+        """Whether the file was replaced or truncated; a removed one is followed until a new one appears."""
         try:
             there = self._path.stat()
         except FileNotFoundError as error:
-            self._fails(_in_words(error))
+            self._fails(_error_text(error))
             return False
         self._works()
         ours = os.fstat(handle)
@@ -211,8 +211,8 @@ class ReplayedFile:
         self._file.close()
 
 
-def _in_words(error: Exception) -> str:
-    """The system's words for its number, which hold no data; otherwise the kind of error only."""
+def _error_text(error: Exception) -> str:
+    """The system's text for an error number, which holds no data; for other exceptions the class name."""
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
     return type(error).__name__

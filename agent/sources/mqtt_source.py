@@ -1,4 +1,4 @@
-"""A source that listens to a topic on a local broker: zigbee2mqtt, Tasmota, rtl_433, ESPHome and their like."""
+"""A source that listens to a topic on a local broker: zigbee2mqtt, Tasmota, rtl_433, ESPHome and similar."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.mqtt.endpoint import Endpoint
 
 GOODBYE_S = 0.3
-"""How long the end waits for a local broker that may be gone: nothing of ours is on its way to it."""
+"""Seconds to wait at a stop for a local broker that may be gone: nothing was published to it."""
 
 
 class SubscribedTopic:
-    """Values of one topic (wildcards allowed). A retained message is old: it counts only where that is wanted."""
+    """Values of one topic (wildcards allowed). Retained messages may be old and are ignored unless configured."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Text becomes a value: a number, a label, or what stands at a path in JSON. What cannot be read is never shown."""
+"""Parse a value from text: a number, a label, or the value at a path in JSON. Unreadable text is never logged."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ LONGEST = 65_536
 
 
 class Unreadable(Exception):
-    """Raised when a text holds no value; carries nothing of the text."""
+    """Raised when a text holds no value. Carries nothing of the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How to read one text. `where` lets through only JSON in which every path has the value given."""
+    """Parses texts of one form. With `where`, JSON in which some path has another value is ignored."""
 
     form: Literal["number", "label", "json"] = "number"
     path: str | None = None
     where: Mapping[str, Value] = field(default_factory=dict)
 
     def read(self, text: bytes) -> Value | None:
-        """The value; None when the text is not meant for us or says that there is no value; or Unreadable."""
+        """The value of a text; None if the text is ignored or holds null. Raises Unreadable."""
         try:
             if len(text) > LONGEST:
                 raise Unreadable
@@ -55,7 +55,7 @@ class Reader:
 
 
 def _at(tree: object, path: str) -> object:
-    """What stands at a dotted path; a number picks from a list."""
+    """The value at a dotted path, in which a number is an index into a list; raises Unreadable."""
     for step in path.split("."):
         if isinstance(tree, dict) and step in tree:
             tree = tree[step]

@@ -1,4 +1,4 @@
-"""Values that come when they please, brought to the tick: the last one within a maximum age, otherwise a gap."""
+"""Resample values that arrive at any time to ticks: the last one within a maximum age, otherwise a gap."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hushmq.agent.sources.tick import Clock, tick_at
 Value = float | int | str | bool
 NS = 1_000_000
 HELD = 1 << 16
-"""The most values held, one per tick."""
+"""Maximum number of values held, one per tick."""
 
 
 class Resampler:
-    """Takes values as they come, from any thread; gives one per tick.
+    """Accepts values from any thread, and returns one per tick.
 
-    The value of a tick is the last one that came before the tick's end, unless it is then older than the
+    The value of a tick is the last one that arrived before the tick's end, unless it is then older than the
     maximum age. At most one value per tick is held, whatever the rate of the source. Ticks follow the wall clock,
-    age the one that nobody sets.
+    ages the monotonic clock.
     """
 
     def __init__(self, clock: Clock, period_ms: int, max_age_ms: int) -> None:
@@ -30,16 +30,16 @@ class Resampler:
         self._held: tuple[int, int, Value] | None = None
 
     def offer(self, value: Value) -> None:
-        """A value, now."""
+        """Add a value that was sampled now."""
         with self._lock:
             tick, now = tick_at(self._clock.wall(), self._period_ms), self._clock.steady()
-            # A later value takes the place of an earlier one of its tick, and of those of a clock since set back.
+            # Replaces an earlier value of the same tick, and values of later ticks after the clock was set back.
             while self._arrived and self._arrived[-1][0] >= tick:
                 self._arrived.pop()
             self._arrived.append((tick, now, value))
 
     def take(self, first: int, last: int) -> list[Value | None]:
-        """The values of the ticks first … last, None for a gap; what came before them is used up."""
+        """The values of the ticks first … last, None for a gap. Older values are discarded."""
         period_ns = self._period_ms * NS
         values: list[Value | None] = []
         with self._lock:

@@ -1,4 +1,4 @@
-"""A seeded chain, so that a demonstration knows the truth. Never used for noise."""
+"""A seeded Markov chain, for demonstrations and tests that need to know the true states. Never used for noise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import Random
 class SimulatedChain:
     """A stationary chain: the state at a tick depends on (transition, seed, start_tick, tick) alone.
 
-    Ticks asked for in order cost one draw each; going back starts again at `start_tick`.
+    Ticks in order cost one draw each; an earlier tick restarts the chain at `start_tick`.
     """
 
     def __init__(self, transition: Sequence[Sequence[float]], seed: int, start_tick: int) -> None:
@@ -52,14 +52,14 @@ class SimulatedChain:
 
 
 def _thresholds(row: Sequence[float]) -> list[float]:
-    """A uniform number lies above as many of these as the number of the state it picks."""
+    """Cumulative probabilities: a uniform draw selects the state whose number is the count of thresholds below it."""
     return list(accumulate(row))[:-1]
 
 
 def stationary(transition: Sequence[Sequence[float]]) -> list[float]:
-    """The stationary law, by eliminating one state after another (Grassmann, Taksar and Heyman: nothing is subtracted).
+    """The stationary distribution, by the algorithm of Grassmann, Taksar and Heyman, which subtracts nothing.
 
-    ValueError where some state cannot reach the ones before it, so that there may be several.
+    Raises ValueError if some state cannot reach the ones before it: the distribution may then not be unique.
     """
     k = len(transition)
     rows = [list(row) for row in transition]

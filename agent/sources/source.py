@@ -1,36 +1,45 @@
-"""Where values come from. A source gives one value per elapsed tick, or None for a gap."""
+"""The interface of a source, one value per elapsed tick or None for a gap, and how a source is opened."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-from hushmq.agent.agent_config import AnySource, File, Mqtt, Offered, Serial, Simulate, SimulateStates, Stdin
 from hushmq.agent.sources.line_source import FollowedFile, ReplayedFile, SerialPort, StandardInput
 from hushmq.agent.sources.mqtt_source import SubscribedTopic
 from hushmq.agent.sources.resample import Resampler, Value
 from hushmq.agent.sources.simulated_source import SimulatedChain
+from hushmq.agent.sources.source_config import (
+    AnySource,
+    File,
+    Mqtt,
+    Offered,
+    Serial,
+    Simulate,
+    SimulateStates,
+    Stdin,
+)
 from hushmq.agent.sources.tick import Clock
 from hushmq.broker.contract.problem import Problem
 
 FURTHEST = 10**8
-"""How far back a simulated chain may start: its way to the present is walked tick by tick."""
+"""Maximum number of past ticks of a simulated chain, each of which is simulated."""
 
 
 class Source(Protocol):
     """A running source of one stream."""
 
     unreadable: int
-    """Values so far that could not be read at all."""
+    """The number of values so far that could not be read."""
 
     @property
     def trouble(self) -> str | None:
-        """Why no values come at present, without any of them; None while all is well."""
+        """Why no values arrive at present, in words that hold no value; None while the source works."""
 
     def take(self, first: int, last: int) -> list[Value | None]:
-        """The values of the ticks first … last, each asked for once, in order."""
+        """The values of the ticks first … last. Each tick is requested once, in order."""
 
     def stop(self) -> None:
-        """End it; nothing is taken afterwards."""
+        """Stop the source; `take` is not called afterwards."""
 
 
 class SimulatedSource:
@@ -82,7 +91,7 @@ class OfferedSource:
 
 
 class NoSource:
-    """What a stream has whose source cannot be opened: gaps only, until the agent is started or reloaded."""
+    """The source of a stream whose source cannot be opened: only gaps, until a restart or reload."""
 
     unreadable = 0
 
@@ -97,11 +106,11 @@ class NoSource:
 
 
 def open_source(section: AnySource, *, name: str, clock: Clock, period_ms: int, log: Any) -> Source:
-    """Start the source that a stream's configuration asks for; NoSource where it cannot work at all."""
+    """Start the source that is configured; NoSource, with the reason, if it cannot be opened."""
     try:
         return _open(section, name=name, clock=clock, period_ms=period_ms, log=log)
     except Problem as problem:
-        log.warning("source failed", error=str(problem))
+        log.warning("source_failed", error=str(problem))
         return NoSource(str(problem))
 
 

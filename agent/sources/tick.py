@@ -1,8 +1,8 @@
 """tick = ⌊time / period⌋. A tick is used at most once, ever, whatever the clock does.
 
-What a Ticker promises: the runs it hands out never overlap and only rise, whether the clock is set back, set
-forward or stands still; the first of them lies strictly above both the durable watermark and the tick in which
-the agent started. Ticks that the clock jumped over are a gap: no sample was taken in them.
+A Ticker returns runs that never overlap and only rise, whether the clock is set back, set forward or stands still; the
+first one lies strictly above both the durable watermark and the tick in which the agent started. Ticks that the clock
+skipped are a gap: no sample was taken in them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 JUMP_NS = 2_000_000_000
-"""The wall clock gaining this much on the monotonic one between two looks was set, not slewed."""
+"""The wall clock gaining this much on the monotonic one between two calls was set, not slewed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The two clocks of a device, in nanoseconds: the one people set, and the one that only runs."""
+    """The wall clock and the monotonic clock of a device, in nanoseconds."""
 
     wall: Callable[[], int] = time.time_ns
     steady: Callable[[], int] = time.monotonic_ns
 
 
 def tick_at(wall_ns: int, period_ms: int) -> int:
-    """The tick a moment lies in."""
+    """The tick that contains a moment."""
     return wall_ns // (period_ms * 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """Ticks that have ended since the last look (none when first > last), and whether the clock was set."""
+    """Ticks that have ended since the last call (none when first > last), and whether the clock was set."""
 
     first: int
     last: int
@@ -39,7 +39,7 @@ class Elapsed:
 
 
 class Ticker:
-    """Hands out each elapsed tick of one stream once."""
+    """Returns each elapsed tick of one stream once."""
 
     def __init__(self, clock: Clock, period_ms: int, watermark: int | None) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class Ticker:
         self._back = False
 
     def elapsed(self) -> Elapsed:
-        """The ticks that ended since the last call. A tick still running is not among them."""
+        """The ticks that ended since the last call, without the current one."""
         wall, steady = self._clock.wall(), self._clock.steady()
         gained = (wall - self._wall) - (steady - self._steady)
         self._wall, self._steady = wall, steady

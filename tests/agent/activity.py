@@ -1,4 +1,4 @@
-"""A stream of four states for the agent's tests: its policy, and the noise an honest calibrator would push."""
+"""A stream of four states for the agent's tests: its policy, and the noise that a calibrator would push."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from functools import lru_cache
 from typing import Any
 
 from hushmq.broker.contract.messages import Assumption, Audiences, Labels, NoiseSetting, Policy
-from hushmq.broker.contract.noise_message import Certificate, Emission
-from hushmq.broker.contract.theta_message import IntervalTheta
+from hushmq.broker.contract.noise_message import CategoricalNoiseMessage, CertificateMessage
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage
 from hushmq.pufferfish.categorical import contraction
-from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.categorical.emission import randomized_response
 from tests.agent.peer import policy
 
-MARK = b"4711"
-"""In the name of every state, and in nothing else."""
-STATES = ("lying-4711", "sitting-4711", "walking-4711", "running-4711")
+MARK = b"-marked"
+"""A marker in the name of every state, and in nothing else: no tick and no base64 text can contain it by chance."""
+STATES = ("lying-marked", "sitting-marked", "walking-marked", "running-marked")
 CHAIN = ((0.42, 0.2, 0.2, 0.18), (0.18, 0.44, 0.19, 0.19), (0.2, 0.18, 0.42, 0.2), (0.2, 0.2, 0.2, 0.4))
 
 
-def theta_of_four(stay: tuple[float, float], move: tuple[float, float]) -> IntervalTheta:
-    """Chains that stay, and move to any one other state, with probabilities within these."""
+def theta_of_four(stay: tuple[float, float], move: tuple[float, float]) -> CategoricalThetaMessage:
+    """Return the Θ of chains whose probabilities to stay, and to move to each other state, are within these bounds."""
     low, high = (
         tuple(tuple(stay[end] if u == x else move[end] for u in range(4)) for x in range(4)) for end in (0, 1)
     )
-    return IntervalTheta(low=low, high=high)
+    return CategoricalThetaMessage(low=low, high=high)
 
 
 START = theta_of_four((0.35, 0.6), (0.1, 0.25))
@@ -42,20 +42,22 @@ def activity_policy(version: int = 1, **changes: Any) -> Policy:
 
 
 @lru_cache
-def best_proof(theta: IntervalTheta, epsilon: float) -> contraction.Certificate:
+def best_proof(theta: CategoricalThetaMessage, epsilon: float) -> contraction.Certificate:
     return contraction.largest_tilt(theta.chains, epsilon)
 
 
-def emission(theta: IntervalTheta, epsilon: float, windows: float = 0.0) -> Emission:
-    """The best randomized response within ε beside windows of this tilt, with what proves it."""
+def emission(theta: CategoricalThetaMessage, epsilon: float, windows: float = 0.0) -> CategoricalNoiseMessage:
+    """Return the least randomized response within ε beside windows of this tilt, with its certificate."""
     proof = best_proof(theta, epsilon)
-    return Emission(emission=response(theta.k, proof.tau - windows), certificate=Certificate.of(proof))
+    return CategoricalNoiseMessage(
+        emission=randomized_response(theta.k, proof.tau - windows), certificate=CertificateMessage.of(proof)
+    )
 
 
 def activity_noise(
     version: int = 1,
     *,
-    theta: IntervalTheta = START,
+    theta: CategoricalThetaMessage = START,
     epsilon: float = 4.0,
     windows: float = 0.0,
     **changes: Any,

@@ -11,7 +11,7 @@ MS = 1_000_000
 
 @dataclass
 class Hands:
-    """Two clocks moved by hand."""
+    """A wall clock and a monotonic clock, advanced by the test."""
 
     wall_ns: int = 1_000_000 * MS
     steady_ns: int = 0

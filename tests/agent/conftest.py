@@ -1,4 +1,4 @@
-"""A second broker, of the home itself, for sources that listen to one."""
+"""A second, local broker, for sources that subscribe to one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hushmq.broker.provision.broker_process import BrokerProcess
 def gateway(
     mosquitto: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[BrokerProcess]:
-    """A local broker, as people have it beside zigbee2mqtt: one user who may do everything."""
+    """A local broker as used with zigbee2mqtt: one user with all rights."""
     monkeypatch.setattr("hushmq.broker.provision.mosquitto.rights", lambda *_: Rights(("#",), ("#",)))
     site = Site("local", (Identity("ops", "home", "home-secret"),))
     with type(mosquitto)(site, tmp_path / "gateway") as server:

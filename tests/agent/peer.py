@@ -1,4 +1,4 @@
-"""The other side for the agent's tests: ops and a small honest calibrator that counts each (stream, tick) once."""
+"""The peer of the agent's tests: ops, and a small calibrator that counts each (stream, tick) once."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ from hushmq.broker.contract.messages import (
     decode,
     encode,
 )
-from hushmq.broker.contract.noise_message import Flips
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import unpack
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import BinaryTheta, theta_of
-from hushmq.broker.contract.tick_runs import Runs
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, theta_message
+from hushmq.broker.contract.tick_runs import TickRuns
 from hushmq.broker.contract.topics import Topics, parse
 from hushmq.broker.mqtt.connection import Connection, Offline
 from hushmq.broker.provision.broker_process import BrokerProcess
 from hushmq.broker.service.log import logger
-from hushmq.pufferfish.binary.stream_loss import Box, optimal_noise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
 
 OPS, CALIBRATOR = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32)
-WIDE = theta_of(Box(0.05, 0.5, 0.05, 0.5))
-NARROW = theta_of(Box(0.2, 0.3, 0.3, 0.4))
+WIDE = theta_message(BinaryTheta(0.05, 0.5, 0.05, 0.5))
+NARROW = theta_message(BinaryTheta(0.2, 0.3, 0.3, 0.4))
 DEVICE = "wearable-1"
 
 
 def wait_until(condition: Callable[[], Any], timeout: float = 20.0) -> None:
-    """Wait for a condition, and fail loudly when it does not come."""
+    """Wait for a condition; fail if it does not become true in time."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come about in time"
@@ -67,7 +68,7 @@ def policy(version: int = 1, **changes: Any) -> Policy:
 
 
 def noise(
-    version: int = 1, *, theta: BinaryTheta = WIDE, epsilon: float = 2.0, **changes: Any
+    version: int = 1, *, theta: BinaryThetaMessage = WIDE, epsilon: float = 2.0, **changes: Any
 ) -> NoiseSetting:
     best = optimal_noise(theta.chains, epsilon)
     fields: dict[str, Any] = {
@@ -76,7 +77,7 @@ def noise(
         "cohort": "test",
         "stream": "motion",
         "theta": theta,
-        "noise": Flips(rho0=best.rho0, rho1=best.rho1),
+        "noise": BinaryNoiseMessage(rho0=best.rho0, rho1=best.rho1),
     }
     return NoiseSetting(**(fields | changes))
 
@@ -103,7 +104,7 @@ def write_config(
     publish: str = "",
     device: str = DEVICE,
 ) -> Path:
-    """A device's file, with its password beside it."""
+    """Write a device's configuration file, with its password file beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     password = folder / "password"
     password.touch(mode=0o600)
@@ -133,7 +134,7 @@ resend_ms = 500
 
 
 class Peer:
-    """Ops and the calibrator of one broker: pushes settings, counts batches, tells what it has seen."""
+    """Ops and the calibrator on one broker: pushes settings, counts batches, publishes `seen`."""
 
     def __init__(self, broker: BrokerProcess, *, listening: bool = True) -> None:
         self.topics = Topics("test")
@@ -142,7 +143,7 @@ class Peer:
         self.counted: dict[str, dict[int, int]] = defaultdict(dict)
         self.batches: list[Batch] = []
         self.payloads: dict[tuple[str, int], set[bytes]] = defaultdict(set)
-        self._holes: dict[str, Runs] = defaultdict(Runs)
+        self._holes: dict[str, TickRuns] = defaultdict(TickRuns)
         self._highest: dict[str, int] = {}
         self.statuses: list[Status] = []
         quiet = logger("error", "json", io.StringIO())
@@ -167,7 +168,7 @@ class Peer:
         return self
 
     def listen(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         self._calibrator.start()
         assert self._calibrator.wait_connected(10)
 
@@ -222,7 +223,7 @@ class Peer:
                 stream: Counted(highest=highest, holes=tuple(self._holes[stream]))
                 for stream, highest in self._highest.items()
             }
-        # Told again with the next batch and after a reconnect, and batches come again until they are seen.
+        # Published again with the next batch and after a reconnect; batches are sent again until they are seen.
         with suppress(Offline):
             self._calibrator.publish(self.topics.seen(device), encode(Seen(streams=streams)), retain=True)
 
@@ -234,9 +235,9 @@ class Peer:
         return len(self.counted[stream])
 
     def no_tick_was_made_twice(self, stream: str = "motion") -> bool:
-        """A batch always came as the same bytes, and no two batches share a tick."""
+        """Whether repeated batches had the same bytes, and no two batches share a tick."""
         assert self._calibrator.failures == 0
-        runs = Runs()
+        runs = TickRuns()
         for (name, first), payloads in self.payloads.items():
             if name == stream:
                 (payload,) = payloads
@@ -247,7 +248,7 @@ class Peer:
         return True
 
     def balanced(self, stream: str = "motion") -> bool:
-        """Sampled = counted + buffered + dropped, as of the last status."""
+        """Whether sampled = counted + buffered + dropped in the last status."""
         said = self.status
         if said is None or stream not in said.streams:
             return False

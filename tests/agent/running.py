@@ -1,4 +1,4 @@
-"""Agents for tests: in this process, or as the process a device would run."""
+"""Runs agents for tests, in this process or as a separate process."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hushmq.agent.agent_config import load
-from hushmq.agent.daemon import Agent
+from hushmq.agent.daemon import AgentDaemon
 from hushmq.agent.sources.tick import Clock
 from hushmq.broker.service.log import logger
 
 
 @contextmanager
-def running(config: Path, *, clock: Clock | None = None, log: io.StringIO | None = None) -> Iterator[Agent]:
-    """An agent on a thread of its own, stopped at the end; what it raises fails the test."""
-    agent = Agent(load(config, {}), log=logger("debug", "json", log or io.StringIO()), clock=clock)
+def running(
+    config: Path, *, clock: Clock | None = None, log: io.StringIO | None = None
+) -> Iterator[AgentDaemon]:
+    """Run an agent on a separate thread, and stop it at the end; an exception it raises fails the test."""
+    agent = AgentDaemon(load(config, {}), log=logger("debug", "json", log or io.StringIO()), clock=clock)
     raised: list[BaseException] = []
 
     def work() -> None:
@@ -45,7 +47,7 @@ def running(config: Path, *, clock: Clock | None = None, log: io.StringIO | None
 
 @contextmanager
 def process(config: Path, *, code: str = "", log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """`hushmq agent run` as a process; `code` runs in it first. Killed at the end if it still runs."""
+    """Run `hushmq agent run` as a process, which executes `code` first; kill it at the end if it still runs."""
     script = f"{code}\nimport sys\nfrom hushmq.__main__ import main\nsys.exit(main(sys.argv[1:]))"
     with (log or Path(os.devnull)).open("ab") as output:
         child = subprocess.Popen(
@@ -77,7 +79,7 @@ for line in sys.stdin:
 
 @contextmanager
 def nursery(config: Path, log: Path) -> Iterator[Callable[[str], int]]:
-    """Agents as processes, forked from one that has imported everything: `live(code)` is one life's exit code."""
+    """Forks agent processes from one that has imported everything: `live(code)` returns the exit code of one."""
     with log.open("ab") as output:
         parent = subprocess.Popen(
             [sys.executable, "-c", NURSERY],

@@ -1,8 +1,8 @@
-"""The way of a sample as the program goes it: every step is found by watching one life, none is listed by hand.
+"""The steps of a sample through the agent, found by observing one run of the process; none is listed by hand.
 
-What a killed process leaves behind depends on what it has written and sent, on nothing else. So the steps are every
-call of the system, from the agent or its connection, that writes, sends or receives: once before and once after it.
-To these come the entries of the stages that a sample passes. A life can be ended by SIGKILL at any step.
+What a killed process leaves behind depends only on what it has written and sent. So the steps are the moments before
+and after every system call of the agent or its connection that writes, sends or receives, and the moments at which a
+sample enters a stage of the pipeline. A process can be ended by SIGKILL at any step.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def watch(frame, event, arg):
                 file.write("\\n".join(list(steps)))
             os.kill(os.getpid(), signal.SIGKILL)
     if where.endswith(" Outbox.commit") and event == "return" and frame.f_locals["made"]:
-        armed = True  # a batch of this life is stored: from here on everything that happens is on the way
+        armed = True  # a batch of this run is stored: every step from here on is recorded
 
 threading.setprofile(watch)
 sys.setprofile(watch)
@@ -59,17 +59,17 @@ sys.setprofile(watch)
 
 STAGES = """
 Ticker.elapsed SimulatedSource.take BinsDiscretiser.states Mechanism.batches Outbox.commit Mark.write Publisher.pump
-Connection.publish Link.publish Link._published Publisher._on_acknowledged Agent._on_seen Publisher.forgotten
+Connection.publish Link.publish Link._published Publisher._on_acknowledged AgentDaemon._on_seen Publisher.forgotten
 """
 
 _ROOT = str(Path(__file__).parents[2])
 
 
 def recording(to: Path) -> str:
-    """Code for a life that writes down its steps and ends when batches of it have been forgotten."""
+    """Return code for a process that records its steps and ends when some of its batches have been deleted."""
     return WATCH.format(root=_ROOT, stages=STAGES, record=str(to), target="")
 
 
 def ending(step: str) -> str:
-    """Code for a life that is killed at a step."""
+    """Return code for a process that is killed at a step."""
     return WATCH.format(root=_ROOT, stages=STAGES, record="", target=step)

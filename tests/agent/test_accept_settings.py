@@ -1,4 +1,4 @@
-"""Pushed settings: only what keeps the promise is applied, and the last good one outlives a restart."""
+"""Pushed settings are applied only if their loss is within ε, and the last valid one survives a restart."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 from hushmq.agent.accept_settings import Settings, Trust
 from hushmq.broker.contract.message_base import Message
 from hushmq.broker.contract.messages import Audiences, NoiseSetting, Policy
-from hushmq.broker.contract.noise_message import Flips, flips_of
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import theta_of
+from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.contract.topics import Address
-from hushmq.pufferfish.binary.stream_loss import Box, loss
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss
 from tests.agent.peer import CALIBRATOR, DEVICE, NARROW, OPS, WIDE, noise, policy, sign
 
 POLICY = Address("test", "policy")
@@ -83,10 +84,10 @@ def test_a_policy_is_refused_for_its_reason_and_changes_nothing(
 
 
 def weakened(setting: NoiseSetting, share: float) -> NoiseSetting:
-    """The setting with both flip probabilities a little smaller."""
-    flips = flips_of(setting.noise)
+    """Return the setting with both flip probabilities slightly smaller."""
+    flips = binary_noise_of(setting.noise)
     return setting.model_copy(
-        update={"noise": Flips(rho0=flips.rho0 * (1 - share), rho1=flips.rho1 * (1 - share))}
+        update={"noise": BinaryNoiseMessage(rho0=flips.rho0 * (1 - share), rho1=flips.rho1 * (1 - share))}
     )
 
 
@@ -104,8 +105,11 @@ REFUSED_NOISE: list[tuple[bytes, Reason]] = [
     (sign(noise(6, policy=3, cohort="other")), Reason.WRONG_ADDRESS),
     (sign(noise(6, policy=3, stream="sound")), Reason.WRONG_ADDRESS),
     (sign(noise(6, policy=3, device=DEVICE)), Reason.WRONG_ADDRESS),
-    (sign(noise(6, policy=3, theta=theta_of(Box(0.21, 0.3, 0.3, 0.4)))), Reason.THETA_NARROWER_THAN_FLOOR),
-    (sign(noise(6, policy=3, noise=Flips(rho0=0.0009, rho1=0.4))), Reason.NOISE_BELOW_FLOOR),
+    (
+        sign(noise(6, policy=3, theta=theta_message(BinaryTheta(0.21, 0.3, 0.3, 0.4)))),
+        Reason.THETA_NARROWER_THAN_FLOOR,
+    ),
+    (sign(noise(6, policy=3, noise=BinaryNoiseMessage(rho0=0.0009, rho1=0.4))), Reason.NOISE_BELOW_FLOOR),
     (sign(weakened(noise(6, policy=3), 0.001)), Reason.LOSS_ABOVE_EPSILON),
     (sign(noise(6, policy=3, epsilon=2.01)), Reason.LOSS_ABOVE_EPSILON),
 ]
@@ -115,7 +119,7 @@ REFUSED_NOISE: list[tuple[bytes, Reason]] = [
 def test_a_noise_setting_is_refused_for_its_reason_and_the_last_good_one_stays(
     settings: Settings, payload: bytes, reason: Reason
 ) -> None:
-    """A tenth of a percent too little noise is too little: the loss is recomputed, not believed."""
+    """0.1% too little noise is refused: the device recomputes the loss."""
     before = dict(settings.noise)
     with pytest.raises(Rejected) as caught:
         settings.offer(NOISE, payload, {})
@@ -125,9 +129,9 @@ def test_a_noise_setting_is_refused_for_its_reason_and_the_last_good_one_stays(
 
 
 def test_the_refused_tenth_of_a_percent_is_really_over_and_the_optimum_really_within() -> None:
-    """The border the test above relies on, from the loss itself."""
+    """The limit on which the test above relies, from the loss itself."""
     for setting, within in ((noise(6), True), (weakened(noise(6), 0.001), False)):
-        found = flips_of(setting.noise)
+        found = binary_noise_of(setting.noise)
         assert (loss(WIDE.chains, tau0=found.tau0, tau1=found.tau1) <= 2.0) == within
 
 
@@ -138,7 +142,7 @@ def test_the_same_setting_again_is_neither_a_change_nor_a_refusal(settings: Sett
     assert settings.noise_refusals == {}
 
 
-def test_the_device_s_own_setting_counts_when_it_is_newer_and_the_cohort_s_old_one_is_no_refusal(
+def test_a_newer_device_specific_setting_applies_and_the_cohorts_older_one_is_no_refusal(
     settings: Settings,
 ) -> None:
     own = noise(6, policy=3, device=DEVICE, theta=NARROW)
@@ -150,7 +154,7 @@ def test_the_device_s_own_setting_counts_when_it_is_newer_and_the_cohort_s_old_o
     assert settings.noise["motion"].version == 7
 
 
-def test_a_setting_for_somebody_else_is_passed_over(settings: Settings) -> None:
+def test_a_setting_for_another_device_is_ignored(settings: Settings) -> None:
     for address in (
         Address("test", "noise", stream="sound"),
         Address("test", "noise", stream="motion", device="wearable-2"),
@@ -160,7 +164,7 @@ def test_a_setting_for_somebody_else_is_passed_over(settings: Settings) -> None:
 
 
 def test_a_new_policy_ends_the_noise_made_for_the_old_one(settings: Settings) -> None:
-    """No valid setting, no publishing: until noise for the new policy arrives there is none."""
+    """Without a setting for the new policy nothing is published."""
     assert settings.offer(POLICY, sign(policy(4)), {})
     assert settings.noise == {}
     assert settings.offer(NOISE, sign(noise(6, policy=4)), {})
@@ -168,8 +172,8 @@ def test_a_new_policy_ends_the_noise_made_for_the_old_one(settings: Settings) ->
 
 
 @pytest.mark.parametrize("address", [NOISE, OWN])
-def test_noise_that_came_before_its_policy_is_taken_up_with_it(tmp_path: Path, address: Address) -> None:
-    """Retained messages come in any order."""
+def test_noise_that_arrived_before_its_policy_is_applied_with_it(tmp_path: Path, address: Address) -> None:
+    """Retained messages arrive in any order, so noise may arrive before its policy."""
     settings = fresh(tmp_path)
     with pytest.raises(Rejected):
         settings.offer(address, sign(noise(1, policy=7, device=address.device)), {})
@@ -194,7 +198,7 @@ def test_the_last_good_settings_are_verified_again_and_used_after_a_restart(
         ({"rho_min": 0.49}, [Reason.NOISE_BELOW_FLOOR]),
     ],
 )
-def test_kept_settings_are_refused_when_the_device_s_own_file_no_longer_allows_them(
+def test_stored_settings_are_refused_when_the_device_s_file_no_longer_allows_them(
     settings: Settings, tmp_path: Path, change: dict[str, Any], reasons: list[Reason]
 ) -> None:
     again = fresh(tmp_path, **change)
@@ -202,8 +206,8 @@ def test_kept_settings_are_refused_when_the_device_s_own_file_no_longer_allows_t
     assert again.noise == {}
 
 
-def test_a_setting_that_cannot_be_saved_is_followed_all_the_same(settings: Settings, tmp_path: Path) -> None:
-    """It may ask for more noise; that it was not saved is told."""
+def test_a_setting_that_cannot_be_stored_is_applied(settings: Settings, tmp_path: Path) -> None:
+    """A setting that cannot be stored is applied, because it may demand more noise; the error is reported."""
     blocked = tmp_path / "settings" / "noise-motion.json.new"
     blocked.mkdir()
     assert settings.offer(NOISE, sign(noise(6, policy=3)), {})

@@ -1,4 +1,4 @@
-"""A stream of four states from end to end: a real process, a real broker, and a peer that counts."""
+"""A stream of four states from end to end: a real process, a real broker, and a peer that counts its batches."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from hushmq.agent.agent_config import SimulateStates, load
+from hushmq.agent.agent_config import load
 from hushmq.agent.sources.simulated_source import SimulatedChain
+from hushmq.agent.sources.source_config import SimulateStates
 from hushmq.agent.status_socket import read_report
 from hushmq.broker.contract.messages import DeviceWindow, Refusal, Release, decode
-from hushmq.broker.contract.noise_message import Emission
+from hushmq.broker.contract.noise_message import CategoricalNoiseMessage
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent.activity import CHAIN, MARK, SIMULATED, STATES, activity_noise, activity_policy
 from tests.agent.peer import Peer, wait_until, write_config
@@ -28,7 +29,7 @@ WINDOW = {"short": DeviceWindow(ticks=100, scale=20.0)}
 
 
 def truth_of(config: Path) -> SimulatedChain:
-    """What the device really saw."""
+    """Return the true states of the device."""
     source = load(config, {}).streams["motion"].source
     assert isinstance(source, SimulateStates)
     assert source.start_tick is not None
@@ -36,9 +37,9 @@ def truth_of(config: Path) -> SimulatedChain:
 
 
 def test_four_states_from_end_to_end(broker: BrokerProcess, tmp_path: Path) -> None:
-    """Killed in between, started again without a broker: every tick is accounted for and made once, every state is
-    one of the four and as noisy as the setting says, windows are true within their noise, and no state's name is
-    anywhere but in the policy and as the heading of a release.
+    """The agent is killed and restarted without a broker: every tick is accounted for and used once, every state is
+    one of the four with the noise of the setting, windows equal the truth up to their noise, and names of states occur
+    only in the policy and in the field `states` of a release.
     """
     config, log = write_config(tmp_path, broker.port, source=SIMULATED), tmp_path / "log"
     setting = activity_noise(windows=0.1)
@@ -67,7 +68,7 @@ def test_four_states_from_end_to_end(broker: BrokerProcess, tmp_path: Path) -> N
     truth, seen = truth_of(config), Counter[tuple[int, int]]()
     for tick, state in sorted(peer.counted["motion"].items()):
         seen[truth.state(tick), state] += 1
-    assert isinstance(setting.noise, Emission)
+    assert isinstance(setting.noise, CategoricalNoiseMessage)
     for state, row in enumerate(setting.noise.emission):
         shown = sum(seen[state, z] for z in range(4))
         assert shown > 100
@@ -94,7 +95,7 @@ def test_four_states_from_end_to_end(broker: BrokerProcess, tmp_path: Path) -> N
 
 
 def test_weaker_settings_are_refused_on_the_wire(broker: BrokerProcess, tmp_path: Path) -> None:
-    """Each one is told in `status` with its reason, and not one tick is made with it; the next good one is taken."""
+    """`status` reports each with its reason, no tick is perturbed with it, and the next valid setting is applied."""
     with Peer(broker) as peer:
         peer.push(activity_policy(3))
         peer.push(activity_noise(5, policy=3))
@@ -102,9 +103,11 @@ def test_weaker_settings_are_refused_on_the_wire(broker: BrokerProcess, tmp_path
             more_counted(peer, 50)
             for number, (setting, reason) in enumerate(REFUSED.values()):
                 bad = setting.model_copy(update={"version": 6 + number})
-                told = Refusal(version=bad.version, reason=reason)
+                refusal = Refusal(version=bad.version, reason=reason)
                 peer.push(bad)
-                wait_until(lambda told=told: peer.status and peer.status.streams["motion"].refused == told)
+                wait_until(
+                    lambda refusal=refusal: peer.status and peer.status.streams["motion"].refused == refusal
+                )
             more_counted(peer, 50)
             assert {batch.noise for batch in peer.batches} == {5}
             peer.push(activity_noise(6 + len(REFUSED), policy=3))
@@ -118,19 +121,19 @@ HEADINGS = ",".join(f'"{name}"' for name in STATES).encode()
 
 
 def raw_in(content: bytes) -> bool:
-    """Whether a state's name stands there, but as a heading of a release that waits to be sent."""
+    """Whether a state's name occurs outside the list of names in a release that waits to be sent."""
     return MARK in content.replace(HEADINGS, b"")
 
 
 def test_the_search_would_find_a_name() -> None:
-    """Headings are told from a name by itself."""
+    """The search ignores the names listed in a release, and finds a name elsewhere."""
     assert not raw_in(b'"states":[' + HEADINGS + b"]")
-    assert raw_in(b'"states":[' + HEADINGS + b'] "walking-4711"')
+    assert raw_in(b'"states":[' + HEADINGS + b'] "walking-marked"')
 
 
 def test_labels_of_many_states_appear_nowhere(broker: BrokerProcess, tmp_path: Path) -> None:
-    """A stream of four states told by labels: refused ones, near misses, and the names of the states themselves, which
-    stand only where ops wrote them, in the policy.
+    """Labels (refused ones, near misses, and the names of the states) occur nowhere, except for the names of the states
+    in the policy.
     """
     log = io.StringIO()
     config = write_config(tmp_path, broker.port, source='kind = "offer"', sections="[metrics]\nport = 0")
@@ -151,7 +154,7 @@ def test_labels_of_many_states_appear_nowhere(broker: BrokerProcess, tmp_path: P
 
             def refused() -> bool:
                 agent.offer(TEXT)
-                return "values refused" in log.getvalue()
+                return "values_refused" in log.getvalue()
 
             wait_until(refused)
             broker.kill()

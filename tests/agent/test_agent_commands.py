@@ -1,4 +1,4 @@
-"""`hushmq agent` from the outside."""
+"""The command line of `hushmq agent`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from hushmq.__main__ import main
 from hushmq.agent.agent_config import load
 from hushmq.agent.agent_reference import PATH, document
-from hushmq.agent.daemon import Agent
+from hushmq.agent.daemon import AgentDaemon
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent.peer import Peer, noise, policy, wait_until, write_config
@@ -34,7 +34,9 @@ def get(port: int | None, path: str) -> tuple[int, str]:
     return answer.status, text
 
 
-def test_check_config_says_good_or_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_config_accepts_a_file_or_names_its_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = write_config(tmp_path)
     assert main(["agent", "check-config", "--config", str(path)]) == 0
     assert "good: device wearable-1 of cohort test, motion" in capsys.readouterr().out
@@ -44,8 +46,9 @@ def test_check_config_says_good_or_what_is_wrong(tmp_path: Path, capsys: pytest.
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.slow
 def test_a_device_needs_neither_numpy_nor_anything_else_of_the_calibrator(tmp_path: Path) -> None:
-    """Importing and checking loads none of the heavy packages, even where they are installed."""
+    """Importing the agent and checking a file loads no heavy package, even if it is installed."""
     code = f"""
 import sys
 import hushmq.agent.agent_commands, hushmq.agent.daemon, hushmq.agent.agent_config
@@ -64,7 +67,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_two_agents_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They would use ticks twice."""
+    """The second agent is refused, because both would use the same ticks."""
     path = write_config(tmp_path)
     with running(path):
         assert main(["agent", "run", "--config", str(path)]) == 2
@@ -93,7 +96,7 @@ def test_status_and_metrics_tell_the_books_of_a_running_agent(
 
 
 def on_a_terminal(path: Path, *more: str, **environment: str) -> str:
-    """What `hushmq agent status` writes to a terminal."""
+    """Return what `hushmq agent status` writes to a terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hushmq", "agent", "status", "--config", str(path), *more]
     with os.fdopen(ours, "rb", buffering=0) as terminal:
@@ -103,7 +106,7 @@ def on_a_terminal(path: Path, *more: str, **environment: str) -> str:
 
 
 def test_status_on_a_terminal_is_for_people(nats: BrokerProcess, tmp_path: Path) -> None:
-    """Words, sums and colours; no colours where they are not wanted; one JSON object where that is asked for."""
+    """Text with sums and colours; without colours if NO_COLOR is set; one JSON object with --json."""
     path = write_config(tmp_path, nats.port)
     with Peer(nats) as peer, running(path):
         wait_until(lambda: peer.status is not None and peer.status.online)
@@ -124,15 +127,15 @@ def test_a_metrics_port_in_use_is_a_problem(tmp_path: Path, capsys: pytest.Captu
         assert main(["agent", "run", "--config", str(path)]) == 2
         assert "metrics.port" in capsys.readouterr().err
         with pytest.raises(Problem, match=r"metrics\.port"):
-            Agent(load(path, {}))
-    with running(path):  # what failed to start has left nothing open, the folder least of all
+            AgentDaemon(load(path, {}))
+    with running(path):  # the failed start has left nothing open, in particular not the folder's lock
         pass
 
 
 def test_settings_that_turn_out_not_to_work_at_a_reload_are_refused(
     nats: BrokerProcess, tmp_path: Path
 ) -> None:
-    """A port that somebody else has is found only when it is opened: the agent goes on as before."""
+    """A port in use is detected only when it is opened: the agent continues with its old configuration."""
     path, log = write_config(tmp_path, nats.port), tmp_path / "log"
     with Peer(nats) as peer, socket.create_server(("127.0.0.1", 0)) as taken, process(path, log=log) as child:
         peer.push(policy())
@@ -140,7 +143,7 @@ def test_settings_that_turn_out_not_to_work_at_a_reload_are_refused(
         wait_until(lambda: peer.total() > 0)
         path.write_text(f"{path.read_text()}\n[metrics]\nport = {taken.getsockname()[1]}\n")
         child.send_signal(signal.SIGHUP)
-        wait_until(lambda: "configuration refused" in log.read_text())
+        wait_until(lambda: "configuration_refused" in log.read_text())
         before = peer.total()
         wait_until(lambda: peer.total() > before + 100)
         child.send_signal(signal.SIGTERM)
@@ -159,10 +162,10 @@ def test_sighup_reads_the_file_again_and_a_wrong_one_changes_nothing(
         good = path.read_text()
         path.write_text(good.replace("beat_ms = 50", "beat_ms = -1"))
         child.send_signal(signal.SIGHUP)
-        wait_until(lambda: "configuration refused" in log.read_text())
+        wait_until(lambda: "configuration_refused" in log.read_text())
         path.write_text(good.replace("beat_ms = 50", "beat_ms = 77"))
         child.send_signal(signal.SIGHUP)
-        wait_until(lambda: log.read_text().count("agent started") == 2)
+        wait_until(lambda: log.read_text().count("agent_started") == 2)
         before = peer.total()
         wait_until(lambda: peer.total() > before + 100)
         child.send_signal(signal.SIGTERM)

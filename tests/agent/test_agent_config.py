@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hushmq.agent.agent_config import Mqtt, Simulate, load
+from hushmq.agent.agent_config import load
+from hushmq.agent.sources.source_config import Mqtt, Simulate
 from hushmq.broker.contract.problem import Problem
 from tests.agent.peer import write_config
 
@@ -36,7 +37,11 @@ BAD = [
     ),
     ("epsilon_max = 4.0", "epsilon_max = 4.0\nrho_min = 1.0", "trust.rho_min: "),
     ("ops_keys = [", 'ops_keys = ["short", ', "trust.ops_keys: a key is 32 bytes in base64"),
-    ("mqtt://", "http://", "broker.urls: broker address 'http://127.0.0.1:1' is none; write mqtt://host"),
+    (
+        "mqtt://",
+        "http://",
+        "broker.urls: broker address 'http://127.0.0.1:1' is not valid; write mqtt://host",
+    ),
     ('urls = ["mqtt:', 'tls = {ca = "/absent"}\nurls = ["mqtts:', "TLS: ca /absent: No such file"),
     ('/password"', '/absent"', "broker.password_file: "),
     ("q = 0.25", "q = 1.5", "streams.motion.source.q: Input should be less than 1 (it is 1.5)"),
@@ -47,15 +52,17 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("good", "bad", "told"), BAD)
-def test_a_wrong_setting_is_named_with_what_is_wrong(tmp_path: Path, good: str, bad: str, told: str) -> None:
+@pytest.mark.parametrize(("good", "bad", "expected"), BAD)
+def test_a_wrong_setting_is_named_with_what_is_wrong(
+    tmp_path: Path, good: str, bad: str, expected: str
+) -> None:
     path = write_config(tmp_path)
     text = path.read_text()
     assert good in text
     path.write_text(text.replace(good, bad, 1))
     with pytest.raises(Problem) as caught:
         load(path, {})
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
 
@@ -87,7 +94,7 @@ def test_a_password_file_open_to_others_is_refused_without_its_content(tmp_path:
 
 
 def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
-    """Numbers, lists and plain text are taken as what they look like; a wrong one is named by its setting."""
+    """Numbers and lists are read as TOML, other text as a string; an invalid one is named by its variable."""
     path = write_config(tmp_path)
     environment = {
         "HUSHMQ_AGENT__PUBLISH__BEAT_MS": "700",
@@ -108,7 +115,7 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected"),
     [
         ('kind = "stdin"\njson_path = "a.b"', 'json_path and where need form = "json"'),
         ('kind = "stdin"\nform = "json"\njson_path = ".a"', "json_path"),
@@ -118,7 +125,10 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
         ('kind = "mqtt"\nurl = "mqtt://h"\ntopic = ""', "source.topic: "),
         ('kind = "mqtt"\nurl = "mqtt://h"\ntopic = "a/#/b"', "source.topic: "),
         ('kind = "mqtt"\nurl = "mqtt://h"\ntopic = "a/b+"', "source.topic: "),
-        ('kind = "mqtt"\nurl = "h"\ntopic = "t"', "streams.motion.source.url: broker address 'h' is none"),
+        (
+            'kind = "mqtt"\nurl = "h"\ntopic = "t"',
+            "streams.motion.source.url: broker address 'h' is not valid",
+        ),
         (
             'kind = "mqtt"\nurl = "mqtt://h"\ntopic = "t"\npassword_file = "/absent"',
             "streams.motion.source.password_file: /absent: No such file",
@@ -132,16 +142,16 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
         ('kind = "stdin"\n[streams.other.source]\nkind = "stdin"', "standard input has one reader"),
     ],
 )
-def test_a_wrong_source_is_named(tmp_path: Path, source: str, told: str) -> None:
+def test_a_wrong_source_is_named(tmp_path: Path, source: str, expected: str) -> None:
     with pytest.raises(Problem) as caught:
         load(write_config(tmp_path, source=source), {})
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_serial_port_without_its_library_is_found_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hushmq.agent.agent_config.find_spec", lambda _name: None)
+    monkeypatch.setattr("hushmq.agent.sources.source_config.find_spec", lambda _name: None)
     with pytest.raises(Problem, match=r"motion\.source\.kind: 'serial' needs pyserial: pip install"):
         load(write_config(tmp_path, source='kind = "serial"\nport = "/dev/x"'), {})
 
@@ -153,7 +163,7 @@ def test_every_topic_filter_is_taken(tmp_path: Path, topic: str) -> None:
     load(write_config(tmp_path, source=f'kind = "mqtt"\nurl = "mqtt://h"\ntopic = "{topic}"'), {})
 
 
-def test_a_local_topic_has_its_own_credentials(tmp_path: Path) -> None:
+def test_a_local_topic_has_separate_credentials(tmp_path: Path) -> None:
     source = f"""kind = "mqtt"
 url = "mqtt://gateway"
 topic = "zigbee2mqtt/door"

@@ -1,10 +1,13 @@
-"""The agent with a real broker and a counting peer."""
+"""The agent with a real broker and a peer that counts its batches."""
 
 from __future__ import annotations
 
 import signal
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from hushmq.broker.contract.messages import Audiences, Status
 from hushmq.broker.provision.broker_process import BrokerProcess
@@ -14,7 +17,7 @@ from tests.broker.scripted import Proxy
 
 
 def test_every_sample_is_counted_or_accounted_for(broker: BrokerProcess, tmp_path: Path) -> None:
-    """With everything working, what was sampled is counted, nothing waits and nothing is dropped."""
+    """Without faults, all sampled ticks are counted, none waits and none is dropped."""
     with Peer(broker) as peer:
         peer.push(policy())
         peer.push(noise())
@@ -27,7 +30,7 @@ def test_every_sample_is_counted_or_accounted_for(broker: BrokerProcess, tmp_pat
 
 
 def test_nothing_is_published_without_a_valid_setting(broker: BrokerProcess, tmp_path: Path) -> None:
-    """A policy alone does not make the device speak: no noise setting, no batch."""
+    """With a policy but without a noise setting, no batch is published."""
     with Peer(broker) as peer:
         peer.push(policy())
         with running(write_config(tmp_path, broker.port)):
@@ -39,7 +42,7 @@ def test_nothing_is_published_without_a_valid_setting(broker: BrokerProcess, tmp
 
 
 def test_sigterm_ends_the_process_with_a_true_last_status(broker: BrokerProcess, tmp_path: Path) -> None:
-    """SIGTERM: exit code 0 within five seconds, and the retained status says offline with true counters."""
+    """After SIGTERM the exit code is 0 within five seconds, and the retained status is offline with true counters."""
     with Peer(broker) as peer, process(write_config(tmp_path, broker.port), log=tmp_path / "log") as child:
         peer.push(policy())
         peer.push(noise())
@@ -55,7 +58,7 @@ def test_sigterm_ends_the_process_with_a_true_last_status(broker: BrokerProcess,
 def test_sigterm_ends_the_process_in_time_whatever_the_brokers_do(
     broker: BrokerProcess, gateway: BrokerProcess, tmp_path: Path
 ) -> None:
-    """Its own broker and that of its sources swallow everything without closing: exit code 0 within five seconds."""
+    """With brokers that discard everything without closing, the exit code is still 0 within five seconds."""
     password = tmp_path / "gateway-password"
     password.touch(mode=0o600)
     password.write_text("home-secret")
@@ -85,35 +88,42 @@ password_file = "{password}"
             assert child.wait(5) == 0
 
 
-def test_the_last_will_says_offline_for_a_killed_device(broker: BrokerProcess, tmp_path: Path) -> None:
-    """kill -9: nothing else is known of the device, and that is what the retained status says."""
+def test_the_last_will_reports_a_killed_device_as_offline(broker: BrokerProcess, tmp_path: Path) -> None:
+    """After kill -9 the retained status is offline, with nothing else."""
     with Peer(broker) as peer, process(write_config(tmp_path, broker.port), log=tmp_path / "log") as child:
         wait_until(lambda: peer.status is not None and peer.status.online)
         child.kill()
         wait_until(lambda: peer.status == Status(online=False))
 
 
-def test_an_outbox_damaged_while_running_is_set_aside_and_the_device_goes_on(
-    nats: BrokerProcess, tmp_path: Path
+def test_an_outbox_damaged_while_running_is_renamed_and_the_agent_continues(
+    nats: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found at the next read or commit; what waited is dropped and counted, no used tick is used again."""
+    """The damage is found at the next read or commit; waiting ticks are dropped and counted, no tick is used twice."""
     config = write_config(tmp_path, nats.port)
     with Peer(nats) as peer:
         peer.push(policy())
         peer.push(noise())
         with running(config) as agent:
-            agent._outbox._mark._reserve_ms = (
-                100  # so that the test need not wait for the reservation to pass
-            )
+            # So that the test does not wait until the reservation has passed.
+            agent._outbox._mark._reserve_ms = 100
             wait_until(lambda: peer.total() > 100)
             nats.stop()
-            wait_until(lambda: agent._outbox.books["motion"].buffered > 300)
-            agent._outbox._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            with (tmp_path / "state" / "outbox.db").open("r+b") as file:
-                for place in range(4096, file.seek(0, 2), 4096):
-                    file.seek(place)
-                    file.write(b"\xaa" * 1024)
-            agent._outbox._db.execute("PRAGMA cache_size = 0")
+            wait_until(lambda: agent._outbox.balances["motion"].buffered > 300)
+            outbox, commit = agent._outbox, agent._outbox.commit
+
+            def damage_then_commit(*args: Any, **options: Any) -> None:
+                """Overwrite every page but the first on the agent's own thread, with nothing left in log or cache."""
+                monkeypatch.setattr(outbox, "commit", commit)
+                outbox._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                with (tmp_path / "state" / "outbox.db").open("r+b") as file:
+                    for place in range(4096, file.seek(0, 2), 4096):
+                        file.seek(place)
+                        file.write(b"\xaa" * 1024)
+                outbox._db.execute("PRAGMA shrink_memory")
+                commit(*args, **options)
+
+            monkeypatch.setattr(outbox, "commit", damage_then_commit)
             nats.start()
             wait_until(lambda: list((tmp_path / "state").glob("outbox.corrupt-*.db")))
             before = peer.total()
@@ -123,7 +133,7 @@ def test_an_outbox_damaged_while_running_is_set_aside_and_the_device_goes_on(
 
 
 def test_a_new_policy_keeps_the_source_where_the_period_stays(nats: BrokerProcess, tmp_path: Path) -> None:
-    """A recording goes on where it was: a policy with another ε does not begin it anew."""
+    """A recording continues where it was: a policy with another ε does not restart it."""
     config = write_config(tmp_path, nats.port)
     with Peer(nats) as peer:
         peer.push(policy())

@@ -1,4 +1,4 @@
-"""What is said about the device on the device."""
+"""The device's local report and metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REPORT = Report(
 
 
 def test_metrics_are_what_prometheus_reads() -> None:
-    """Its own parser finds every number under its name, kind and label, each explained, none twice."""
+    """Prometheus's parser finds every number under its name, type and label, with help text, none twice."""
     found = {family.name: family for family in text_string_to_metric_families(metrics(REPORT))}
     assert all(family.documentation for family in found.values())
     assert all(family.type in {"gauge", "counter"} for family in found.values())
@@ -56,8 +56,8 @@ def test_metrics_are_what_prometheus_reads() -> None:
     assert values["hushmq_agent_stream_noise", "sound"] == 0
 
 
-def test_a_person_reads_what_is_wrong() -> None:
-    """Nothing is red while all is well; each trouble is told in its own words, in red."""
+def test_the_table_shows_what_is_wrong() -> None:
+    """Nothing is red while all works; each failure is described in red."""
     assert "\x1b[31m" not in table(replace(REPORT, streams={"motion": STREAM}), colour=True)
     wrong = replace(
         REPORT,
@@ -74,7 +74,7 @@ def test_a_person_reads_what_is_wrong() -> None:
         "none yet: nothing is sampled",
         ", another one refused: stale-version",
         "a corrupt outbox was set aside: /x/outbox.corrupt-1.db",
-        "17 ticks not stored: the disk took no more",
+        "17 ticks not stored: the disk was full",
         "none yet: nothing is published",
         "gone",
     ):

@@ -1,4 +1,4 @@
-"""Device-made releases."""
+"""Releases that the device makes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmq.agent.accept_settings import Settings
-from hushmq.agent.device_windows import Closed, MadeRelease, WindowCounter, release, tilt
+from hushmq.agent.device_windows import ClosedWindow, WindowCounter, release
 from hushmq.agent.sources.simulated_source import SimulatedChain
-from hushmq.agent.storage.outbox import RELEASES, Outbox
+from hushmq.agent.storage.outbox import Outbox
+from hushmq.agent.storage.outbox_releases import RELEASES, MadeRelease
 from hushmq.broker.contract.messages import Audiences, DeviceWindow, Release, decode
-from hushmq.broker.contract.noise_message import flips_of
+from hushmq.broker.contract.noise_message import binary_noise_of
 from hushmq.broker.contract.operator_loss import windows_loss
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.provision.broker_process import BrokerProcess
 from hushmq.broker.service.log import logger
-from hushmq.pufferfish.binary.stream_loss import limits, loss
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss
 from tests.agent.activity import START, STATES, activity_noise, activity_policy
 from tests.agent.peer import DEVICE, WIDE, Peer, noise, policy, sign, stream_policy, wait_until, write_config
 from tests.agent.running import process
@@ -38,12 +39,12 @@ from tests.agent.test_faults import CRASH
     st.integers(0, 50),
     st.lists(st.lists(st.sampled_from([None, 0, 1, 2]), max_size=20), max_size=8),
 )
-def test_a_window_counts_its_own_ticks_however_beats_fall(
+def test_a_window_counts_exactly_its_ticks_however_beats_fall(
     length: int, first: int, beats: list[list[int | None]]
 ) -> None:
-    """Against a model that sorts every tick into its window; a window without a state is not closed."""
+    """The counter agrees with a model that sorts every tick into its window; a window without a state is not closed."""
     counter, tick = WindowCounter("hour", length, 3), first
-    closed: list[Closed] = []
+    closed: list[ClosedWindow] = []
     model: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     for beat in beats:
         closed += counter.add(tick, beat)
@@ -60,7 +61,7 @@ def test_a_window_counts_its_own_ticks_however_beats_fall(
 
 
 def test_true_counts_are_not_in_the_repr() -> None:
-    assert repr(Closed("hour", 0, 99, (31337, 1))) == "Closed(hour, 0…99)"
+    assert repr(ClosedWindow("hour", 0, 99, (31337, 1))) == "ClosedWindow(hour, 0…99)"
 
 
 def with_windows(**scales: float) -> dict[str, DeviceWindow]:
@@ -68,13 +69,13 @@ def with_windows(**scales: float) -> dict[str, DeviceWindow]:
 
 
 def test_windows_are_priced_together() -> None:
-    assert tilt(stream_policy(device_windows=with_windows(a=2.0, b=4.0))) == 0.75
-    assert tilt(stream_policy()) == 0.0
+    assert stream_policy(device_windows=with_windows(a=2.0, b=4.0)).device_window_tilt == 0.75
+    assert stream_policy().device_window_tilt == 0.0
 
 
 def test_the_policy_is_refused_when_its_windows_lose_a_little_too_much_to_the_public(tmp_path: Path) -> None:
-    """The border is THEORY's s = 1/log min(M0, M1) for the policy's ε; a thousandth below it is refused."""
-    border = 1 / min(limits(WIDE.chains, 1.0))
+    """The limit is THEORY's s = 1/log min(M0, M1) for the policy's ε; a scale 0.1% below it is refused."""
+    border = 1 / min(largest_tilts(WIDE.chains, 1.0))
     epsilon = Audiences(operator=4.0, public=1.0)
     for scale, accepted in ((border * 1.001, True), (border * 0.999, False)):
         settings = fresh(tmp_path)
@@ -88,7 +89,7 @@ def test_the_policy_is_refused_when_its_windows_lose_a_little_too_much_to_the_pu
 
 
 def test_stream_and_windows_together_stay_within_epsilon_for_operators(tmp_path: Path) -> None:
-    """Noise that is right for the stream alone is refused beside windows; noise with room for them is accepted."""
+    """Noise sufficient for the stream alone is refused with device windows; noise that allows for them is accepted."""
     windows = with_windows(hour=20.0)
 
     def settled() -> Settings:
@@ -101,16 +102,18 @@ def test_stream_and_windows_together_stay_within_epsilon_for_operators(tmp_path:
     assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
     roomy = noise(1, epsilon=1.2)
     together = loss(
-        WIDE.chains, tau0=flips_of(roomy.noise).tau0 + 1 / 20, tau1=flips_of(roomy.noise).tau1 + 1 / 20
+        WIDE.chains,
+        tau0=binary_noise_of(roomy.noise).tau0 + 1 / 20,
+        tau1=binary_noise_of(roomy.noise).tau1 + 1 / 20,
     )
     assert together <= 2.0
     assert settled().offer(NOISE, sign(roomy), {})
 
 
-def test_a_release_says_what_it_is() -> None:
-    """Counts add up to the ticks counted; tilt, loss and errors are those of its scale."""
+def test_a_release_has_all_its_fields() -> None:
+    """Counts sum to the number of ticks; tilt, loss and errors follow from the scale."""
     policy_, setting, draws = stream_policy(device_windows=with_windows(hour=5.0)), noise(1), 300
-    closed = Closed("hour", 100, 199, (60, 30))
+    closed = ClosedWindow("hour", 100, 199, (60, 30))
     found = [
         decode(Release, release(closed, "motion", policy_, setting, device=DEVICE, entry=n + 1).payload)
         for n in range(draws)
@@ -124,10 +127,10 @@ def test_a_release_says_what_it_is() -> None:
     assert abs(fmean(each.counts[1] for each in found) - 30) < 6 * error / draws**0.5
 
 
-def test_a_release_of_many_states_says_what_it_is() -> None:
-    """Every count has noise of its own, and a tick costs 2/scale; the loss is what is proved for that."""
+def test_a_release_of_many_states_has_all_its_fields() -> None:
+    """Every count has independent noise, and the tilt is 2/scale; the loss is the one certified for it."""
     stream = activity_policy(device_windows=with_windows(hour=20.0)).streams["motion"]
-    closed, draws = Closed("hour", 100, 199, (40, 30, 20, 10)), 300
+    closed, draws = ClosedWindow("hour", 100, 199, (40, 30, 20, 10)), 300
     found = [
         decode(
             Release, release(closed, "motion", stream, activity_noise(), device=DEVICE, entry=n + 1).payload
@@ -147,7 +150,9 @@ def test_a_release_of_many_states_says_what_it_is() -> None:
 
 
 def test_windows_of_many_states_cost_twice_as_much() -> None:
-    assert tilt(activity_policy(device_windows=with_windows(a=2.0, b=4.0)).streams["motion"]) == 1.5
+    assert (
+        activity_policy(device_windows=with_windows(a=2.0, b=4.0)).streams["motion"].device_window_tilt == 1.5
+    )
 
 
 def made(first: int, payload: bytes = b"r") -> MadeRelease:
@@ -155,17 +160,17 @@ def made(first: int, payload: bytes = b"r") -> MadeRelease:
 
 
 def test_a_window_is_released_once_for_ever(tmp_path: Path) -> None:
-    """Also after it has been delivered and the outbox has been opened again."""
+    """A window is not released again, even after delivery and reopening of the outbox."""
     outbox = Outbox(tmp_path, max_bytes=10**6, max_age_s=100)
     outbox.commit([], periods={}, seen={}, now_ms=0, releases=[made(0, b"a"), made(100, b"b")])
     outbox.close()
     outbox = Outbox(tmp_path, max_bytes=10**6, max_age_s=100)
-    assert outbox.unsent == {("motion", "hour", 0): b"a", ("motion", "hour", 100): b"b"}
-    outbox.commit([], periods={}, seen={}, now_ms=0, delivered=list(outbox.unsent))
+    assert outbox.releases.unsent == {("motion", "hour", 0): b"a", ("motion", "hour", 100): b"b"}
+    outbox.commit([], periods={}, seen={}, now_ms=0, delivered=list(outbox.releases.unsent))
     outbox.close()
     outbox = Outbox(tmp_path, max_bytes=10**6, max_age_s=100)
-    assert outbox.unsent == {}
-    assert outbox.released == {("motion", "hour"): (100, 2)}
+    assert outbox.releases.unsent == {}
+    assert outbox.releases.released == {("motion", "hour"): (100, 2)}
     for again in (0, 100):
         with pytest.raises(RuntimeError, match="released again"):
             outbox.commit([], periods={}, seen={}, now_ms=0, releases=[made(again)])
@@ -175,7 +180,7 @@ def test_a_window_is_released_once_for_ever(tmp_path: Path) -> None:
 def test_the_number_of_waiting_releases_is_bounded_oldest_first(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, max_bytes=10**6, max_age_s=100)
     outbox.commit([], periods={}, seen={}, now_ms=0, releases=[made(n) for n in range(RELEASES + 5)])
-    assert [key[2] for key in outbox.unsent] == list(range(5, RELEASES + 5))
+    assert [key[2] for key in outbox.releases.unsent] == list(range(5, RELEASES + 5))
     kept = outbox._db.execute("SELECT count(*) FROM release").fetchone()
     assert kept == (RELEASES,)
     outbox.close()
@@ -183,7 +188,7 @@ def test_the_number_of_waiting_releases_is_bounded_oldest_first(tmp_path: Path) 
 
 @contextmanager
 def subscriber(broker: BrokerProcess) -> Iterator[list[bytes]]:
-    """A plain reader of `release/#`."""
+    """A subscriber of `release/#`."""
     heard: list[bytes] = []
     connection = Connection(
         endpoints=[broker.endpoint("subscriber")],
@@ -201,7 +206,7 @@ def subscriber(broker: BrokerProcess) -> Iterator[list[bytes]]:
 @pytest.mark.parametrize(
     ("module", "owner", "name", "after"),
     [
-        ("hushmq.agent.storage.outbox", "Outbox", "_save_releases", True),
+        ("hushmq.agent.storage.outbox_releases", "StoredReleases", "save", True),
         ("hushmq.agent.publish", "Publisher", "_pump_releases", False),
         ("hushmq.agent.publish", "Publisher", "_on_delivered", False),
     ],
@@ -209,8 +214,8 @@ def subscriber(broker: BrokerProcess) -> Iterator[list[bytes]]:
 def test_released_once_with_the_same_bytes_whatever_crashes(
     broker: BrokerProcess, tmp_path: Path, module: str, owner: str, name: str, after: bool
 ) -> None:
-    """Killed before the mark, between mark and sending, before the acknowledgement: no window has two releases,
-    and what is released is the truth within its noise."""
+    """Killed before storing, between storing and sending, or before the acknowledgement: no window has two releases,
+    and released counts equal the truth up to their noise."""
     config, log = write_config(tmp_path, broker.port), tmp_path / "log"
     chain = SimulatedChain.binary(0.25, 0.35, 7, int(config.read_text().split("start_tick = ")[1].split()[0]))
     with Peer(broker) as peer, subscriber(broker) as heard:

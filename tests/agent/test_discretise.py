@@ -1,4 +1,4 @@
-"""Values to states."""
+"""Discretisers map values to states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES: list[tuple[Any, list[Any], list[int | None], int]] = [
 def test_values_become_states_or_are_refused_and_counted(
     setting: Any, values: list[Any], states: list[int | None], refused: int
 ) -> None:
-    """A state stays within the hysteresis; what is no value of the policy is a gap and is counted."""
+    """A state is kept within the hysteresis; a value that matches no state is a gap and is counted."""
     found = discretiser(stream_policy(discretiser=setting))
     assert found.states(values) == states
     assert found.refused == refused
@@ -52,7 +52,7 @@ def test_it_does_not_matter_how_ticks_are_grouped_into_beats(
     ],
 )
 def test_bins_make_many_states(hysteresis: float, values: list[Any], states: list[int | None]) -> None:
-    """A bin is left only beyond the hysteresis of its own edges; a jump goes to the bin of the value."""
+    """A bin is left only beyond the hysteresis of its edges; a jump goes to the bin of the value."""
     found = BinsDiscretiser((10.0, 20.0, 30.0), hysteresis)
     assert found.states(values) == states
     assert found.refused == 0

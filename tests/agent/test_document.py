@@ -1,4 +1,4 @@
-"""The examples of docs/agent.md are what the agent takes."""
+"""The agent accepts the examples of docs/agent.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import get_args
 
 import pytest
 
-from hushmq.agent.agent_config import AnySource, load
+from hushmq.agent.agent_config import load
+from hushmq.agent.sources.source_config import AnySource
 from tests.agent.peer import write_config
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agent.md").read_text("utf-8")
@@ -18,7 +19,7 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 
 
 def with_source(folder: Path, section: str) -> Path:
-    """A device's file with the streams of an example instead of its own."""
+    """Return a device's file in which the streams of an example replace its streams."""
     path = write_config(folder)
     head, _ = path.read_text().split("[streams.motion.source]")
     path.write_text(head + section)
@@ -32,7 +33,7 @@ def test_every_source_shown_is_good(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert load(with_source(tmp_path, section), {}).streams
 
 
-def test_every_kind_of_source_is_shown() -> None:
+def test_every_type_of_source_is_documented() -> None:
     there_are = {get_args(section.model_fields["kind"].annotation)[0] for section in get_args(AnySource)}
     assert set(re.findall(r'kind = "([\w-]+)"', TEXT)) == there_are
 
@@ -41,7 +42,7 @@ def test_every_kind_of_source_is_shown() -> None:
 def test_the_program_shown_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.chdir(tmp_path)
     with_source(tmp_path, '[streams.pulse.source]\nkind = "offer"\n')
-    exec(program, {})  # noqa: S102  # our own words
+    exec(program, {})  # noqa: S102  # code from the repository's documents
     deadline = time.monotonic() + 20
     while (tmp_path / "state" / "agent.sock").exists():
         assert time.monotonic() < deadline

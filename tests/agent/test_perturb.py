@@ -1,4 +1,4 @@
-"""From states to batches."""
+"""Mechanism perturbs states and packs them into batches."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hushmq.agent.perturb import LONGEST, Mechanism, runs
 from hushmq.broker.contract.messages import Batch, decode
-from hushmq.broker.contract.noise_message import Emission, Flips
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
 from hushmq.broker.contract.packing import unpack
-from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.categorical.emission import randomized_response
 from tests.agent.activity import START, activity_noise, emission
 from tests.agent.peer import noise
 
@@ -32,7 +32,7 @@ def test_a_run_longer_than_a_batch_is_split() -> None:
 
 
 def test_batches_chain_over_gaps() -> None:
-    """`after` is the last tick made before `first`, so that the other side knows that nothing is missing."""
+    """`after` is the last tick before `first`, so that the calibrator knows that nothing is missing."""
     made = Mechanism(noise(4)).batches("motion", 100, [0, 1, None, None, 1, None], after=90)
     batches = [decode(Batch, each.payload) for each in made]
     assert [(batch.first, batch.last, batch.after, batch.noise) for batch in batches] == [
@@ -43,8 +43,8 @@ def test_batches_chain_over_gaps() -> None:
 
 
 def test_the_noise_is_that_of_the_setting() -> None:
-    """Frequencies of flips in packed batches: 6 standard deviations hold the truth (2e-9), 30% off is outside."""
-    setting, count = noise(1, noise=Flips(rho0=0.2, rho1=0.35)), 60_000
+    """Flip frequencies in packed batches are within 6 standard deviations of the truth (2e-9); 30% off is outside."""
+    setting, count = noise(1, noise=BinaryNoiseMessage(rho0=0.2, rho1=0.35)), 60_000
     for state, rho in ((0, 0.2), (1, 0.35)):
         flips = 0
         for made in Mechanism(setting).batches("motion", 0, [state] * count, after=None):
@@ -58,9 +58,11 @@ SKEWED = ((0.6, 0.2, 0.1, 0.1), (0.15, 0.55, 0.2, 0.1), (0.1, 0.15, 0.5, 0.25), 
 
 
 def test_the_noise_of_many_states_is_that_of_the_matrix() -> None:
-    """As above for every state and output; the batches say two bits a state."""
+    """As above for every state and output; the batches have two bits per state."""
     proof = emission(START, 4.0).certificate
-    mechanism = Mechanism(activity_noise(1, noise=Emission(emission=SKEWED, certificate=proof)))
+    mechanism = Mechanism(
+        activity_noise(1, noise=CategoricalNoiseMessage(emission=SKEWED, certificate=proof))
+    )
     count = 60_000
     for state, row in enumerate(SKEWED):
         found: Counter[int] = Counter()
@@ -75,10 +77,10 @@ def test_the_noise_of_many_states_is_that_of_the_matrix() -> None:
 
 @pytest.mark.parametrize("k", [3, 4, 5, 8, 9, 51])
 def test_batches_of_any_number_of_states_hold_valid_ones(k: int) -> None:
-    """In the smallest number of bits, and never a number that is no state."""
+    """Batches use the smallest number of bits, and contain only numbers of states."""
     proof = emission(START, 4.0).certificate
     setting = activity_noise(1).model_copy(
-        update={"noise": Emission(emission=response(k, 2.0), certificate=proof)}
+        update={"noise": CategoricalNoiseMessage(emission=randomized_response(k, 2.0), certificate=proof)}
     )
     (made,) = Mechanism(setting).batches("motion", 7, [n % k for n in range(1000)], after=6)
     batch = decode(Batch, made.payload)

@@ -1,6 +1,6 @@
-"""Streams of more than two states: a device follows a setting only if what it proves keeps the policy's promise.
+"""Streams of more than two states: a device applies a setting only if its certificate proves a loss within ε.
 
-Each row of the tables is off by a little in one respect, beside one that is not off and is applied.
+Each row of the tables is slightly invalid in one respect; beside it stands a valid one, which is applied.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ import numpy as np
 import pytest
 
 from hushmq.agent.accept_settings import Settings, Trust
-from hushmq.agent.device_windows import tilt
 from hushmq.broker.contract.messages import Audiences, DeviceWindow, NoiseSetting
-from hushmq.broker.contract.noise_message import Certificate, Emission, Flips, Side
+from hushmq.broker.contract.noise_message import (
+    BinaryNoiseMessage,
+    CategoricalNoiseMessage,
+    CertificateMessage,
+    CertificateSideMessage,
+)
 from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import Entrywise, IntervalTheta
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage, TransitionIntervalsMessage
 from hushmq.broker.contract.topics import Address
 from hushmq.pufferfish.categorical.contraction import certificate_for, certified_loss
-from hushmq.pufferfish.categorical.emission import response, tilt_of
-from hushmq.pufferfish.noise.perturber import shares
+from hushmq.pufferfish.categorical.emission import randomized_response, tilt_of
+from hushmq.pufferfish.noise.perturber import word_counts
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.agent import peer
 from tests.agent.activity import (
@@ -36,7 +40,7 @@ from tests.agent.activity import (
     theta_of_four,
 )
 from tests.agent.peer import CALIBRATOR, DEVICE, OPS, sign
-from tests.pufferfish import oracles_categorical as oracles_k
+from tests.pufferfish import oracles_categorical
 
 POLICY = Address("test", "policy")
 NOISE = Address("test", "noise", stream="motion")
@@ -58,26 +62,26 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def changed(setting: NoiseSetting, **changes: Any) -> NoiseSetting:
-    """The setting with parts of its noise replaced."""
-    assert isinstance(setting.noise, Emission)
+    """Return the setting with parts of its noise replaced."""
+    assert isinstance(setting.noise, CategoricalNoiseMessage)
     return setting.model_copy(update={"noise": setting.noise.model_copy(update=changes)})
 
 
 def claiming(tau: float = 1.0, left: float = 1.0, right: float = 1.0) -> NoiseSetting:
-    """A good setting whose certificate claims these multiples of what was proved."""
+    """Return a valid setting whose certificate claims these multiples of its proved bounds."""
     setting = activity_noise(6, policy=3)
     proof = best_proof(START, 4.0)
-    claim = Certificate(
+    claim = CertificateMessage(
         tau=proof.tau * tau,
-        left=Side(hops=proof.left[0], bound=proof.left[1] * left),
-        right=Side(hops=proof.right[0], bound=proof.right[1] * right),
+        left=CertificateSideMessage(hops=proof.left[0], bound=proof.left[1] * left),
+        right=CertificateSideMessage(hops=proof.right[0], bound=proof.right[1] * right),
     )
     return changed(setting, certificate=claim)
 
 
 PROOF = best_proof(START, 4.0)
 SHIFTED = theta_of_four((0.41, 0.6), (0.1, 0.25))
-THREE = IntervalTheta(low=((0.4, 0.2, 0.2),) * 3, high=((0.6, 0.4, 0.4),) * 3)
+THREE = CategoricalThetaMessage(low=((0.4, 0.2, 0.2),) * 3, high=((0.6, 0.4, 0.4),) * 3)
 
 REFUSED: dict[str, tuple[NoiseSetting, Reason]] = {
     "flips for four states": (peer.noise(6, policy=3), Reason.POLICY_MISMATCH),
@@ -93,17 +97,17 @@ REFUSED: dict[str, tuple[NoiseSetting, Reason]] = {
         activity_noise(
             6,
             policy=3,
-            theta=IntervalTheta(
+            theta=CategoricalThetaMessage(
                 low=START.low,
                 high=START.high,
-                backward=Entrywise(low=SHIFTED.low, high=SHIFTED.high),
+                backward=TransitionIntervalsMessage(low=SHIFTED.low, high=SHIFTED.high),
             ),
             noise=emission(START, 4.0),
         ),
         Reason.THETA_NARROWER_THAN_FLOOR,
     ),
     "a probability below the device's floor": (
-        changed(activity_noise(6, policy=3), emission=response(4, 7.5)),
+        changed(activity_noise(6, policy=3), emission=randomized_response(4, 7.5)),
         Reason.NOISE_BELOW_FLOOR,
     ),
     "a matrix that cannot be drawn": (
@@ -114,7 +118,7 @@ REFUSED: dict[str, tuple[NoiseSetting, Reason]] = {
         Reason.MALFORMED,
     ),
     "a tilt above the certificate's": (
-        changed(activity_noise(6, policy=3), emission=response(4, PROOF.tau * 1.001)),
+        changed(activity_noise(6, policy=3), emission=randomized_response(4, PROOF.tau * 1.001)),
         Reason.NOT_PROVEN,
     ),
     "a certificate for a smaller tilt": (claiming(tau=0.999), Reason.NOT_PROVEN),
@@ -127,8 +131,10 @@ REFUSED: dict[str, tuple[NoiseSetting, Reason]] = {
     "hops nobody looks at": (
         changed(
             activity_noise(6, policy=3),
-            certificate=Certificate(
-                tau=PROOF.tau, left=Side(hops=3, bound=9.0), right=Side(hops=3, bound=9.0)
+            certificate=CertificateMessage(
+                tau=PROOF.tau,
+                left=CertificateSideMessage(hops=3, bound=9.0),
+                right=CertificateSideMessage(hops=3, bound=9.0),
             ),
         ),
         Reason.NOT_PROVEN,
@@ -139,8 +145,8 @@ REFUSED: dict[str, tuple[NoiseSetting, Reason]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_setting_that_does_not_keep_the_promise_is_refused(settings: Settings, what: str) -> None:
-    """And changes nothing; the reason is kept for `status`. The one beside it, not off, is applied."""
+def test_a_setting_whose_loss_exceeds_epsilon_is_refused(settings: Settings, what: str) -> None:
+    """A refused setting changes nothing, and `status` reports its reason; the valid one beside it is applied."""
     setting, reason = REFUSED[what]
     before = dict(settings.noise)
     with pytest.raises(Rejected) as caught:
@@ -151,27 +157,27 @@ def test_a_setting_that_does_not_keep_the_promise_is_refused(settings: Settings,
     assert settings.noise["motion"].version == 6
 
 
-def test_the_informed_adversary_is_promised_nothing(settings: Settings) -> None:
-    """Not by a policy, whoever signed it, and not by the check itself if a policy came through all the same."""
-    with pytest.raises(Rejected, match='say adversary = "prior"') as caught:
+def test_the_informed_adversary_is_not_supported(settings: Settings) -> None:
+    """The policy is refused, whoever signed it; if one was accepted all the same, the check of the noise refuses."""
+    with pytest.raises(Rejected, match='write adversary = "prior"') as caught:
         settings.offer(POLICY, sign(activity_policy(4)).replace(b'"prior"', b'"informed"'), {})
     assert caught.value.reason == Reason.MALFORMED
     good = activity_noise(6)
     assert operator_loss(good.theta, good.noise, 0.0, "prior") <= 4.0
-    with pytest.raises(Rejected, match="nothing is promised here against the informed") as caught:
+    with pytest.raises(Rejected, match="no loss can be proved against the informed") as caught:
         operator_loss(good.theta, good.noise, 0.0, "informed")
     assert caught.value.reason == Reason.NOT_PROVEN
 
 
-def test_flips_are_no_noise_for_a_class_of_many_states() -> None:
-    """A mixture of shapes, which the message itself refuses, proves nothing either."""
+def test_binary_noise_is_refused_for_a_theta_of_many_states() -> None:
+    """Θ of many states with binary noise, which the message itself refuses, proves no loss."""
     with pytest.raises(Rejected) as caught:
-        operator_loss(START, Flips(rho0=0.4, rho1=0.4), 0.0, "prior")
+        operator_loss(START, BinaryNoiseMessage(rho0=0.4, rho1=0.4), 0.0, "prior")
     assert caught.value.reason == Reason.NOT_PROVEN
 
 
 def test_the_number_of_states_never_changes(settings: Settings, tmp_path: Path) -> None:
-    """A policy that gives a stream in use more or fewer is refused, also after a restart; a new name is taken."""
+    """A policy that changes a stream's number of states is refused, also after a restart; a new name is accepted."""
     two = sign(peer.policy(4))
     for found in (settings, fresh(tmp_path)):
         found.load({})
@@ -184,10 +190,10 @@ def test_the_number_of_states_never_changes(settings: Settings, tmp_path: Path) 
 
 
 def test_windows_and_stream_are_proved_together(tmp_path: Path) -> None:
-    """With windows on the device the stream's own tilt must be less by theirs, 2/scale for more than two states."""
+    """With device windows the stream's tilt must be smaller by theirs, 2/scale for more than two states."""
     found = fresh(tmp_path)
     policy = activity_policy(1, device_windows=WINDOW)
-    own = tilt(policy.streams["motion"])
+    own = policy.streams["motion"].device_window_tilt
     assert own == 0.1
     assert found.offer(POLICY, sign(policy), {})
     for windows in (0.0, 0.0999):
@@ -195,13 +201,13 @@ def test_windows_and_stream_are_proved_together(tmp_path: Path) -> None:
             found.offer(NOISE, sign(activity_noise(1, windows=windows)), {})
         assert caught.value.reason == Reason.NOT_PROVEN
     setting = activity_noise(1, windows=own)
-    assert isinstance(setting.noise, Emission)
+    assert isinstance(setting.noise, CategoricalNoiseMessage)
     assert tilt_of(setting.noise.emission) + own <= setting.noise.certificate.tau
     assert found.offer(NOISE, sign(setting), {})
 
 
 def test_a_policy_whose_windows_cost_too_much_is_refused(tmp_path: Path) -> None:
-    """The border is where the certified loss of 2/scale under the policy's start meets ε of the public."""
+    """The limit is where the certified loss of 2/scale under the policy's start equals the public's ε."""
     border = 2 / best_proof(START, 2.0).tau
     for scale, fits in ((border * 1.001, True), (border * 0.999, False)):
         found = fresh(tmp_path)
@@ -216,7 +222,7 @@ def test_a_policy_whose_windows_cost_too_much_is_refused(tmp_path: Path) -> None
 
 
 def test_windows_are_checked_for_the_theta_of_a_setting_too(tmp_path: Path) -> None:
-    """A Θ wider than the policy's start, under which the windows cost too much, is refused."""
+    """A Θ wider than the policy's start, under which the windows' loss exceeds ε, is refused."""
     found = fresh(tmp_path)
     windows = {"quarter": DeviceWindow(ticks=900, scale=2.001 / best_proof(START, 2.0).tau)}
     assert found.offer(POLICY, sign(activity_policy(1, device_windows=windows)), {})
@@ -229,8 +235,8 @@ def test_windows_are_checked_for_the_theta_of_a_setting_too(tmp_path: Path) -> N
     assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
 
 
-def test_a_theta_that_may_never_forget_has_no_finite_loss(tmp_path: Path) -> None:
-    """Its windows are refused, not followed for want of a bound."""
+def test_a_theta_that_may_not_mix_has_no_finite_loss(tmp_path: Path) -> None:
+    """Windows are refused if no bound on their loss can be proved."""
     stuck = theta_of_four((0.0, 1.0), (0.0, 1.0))
     assert windows_loss(stuck, 0.1, "prior") == float("inf")
     assert windows_loss(stuck, 0.0, "prior") == 0.0
@@ -240,8 +246,8 @@ def test_a_theta_that_may_never_forget_has_no_finite_loss(tmp_path: Path) -> Non
     assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
 
 
-def test_the_last_good_ones_are_taken_up_without_a_broker(settings: Settings, tmp_path: Path) -> None:
-    """Read from disk and verified again in full: a device that asks for more noise now refuses what it had."""
+def test_the_last_valid_settings_are_loaded_without_a_broker(settings: Settings, tmp_path: Path) -> None:
+    """Stored settings are verified again in full: a device that now requires more noise refuses them."""
     again = fresh(tmp_path)
     assert again.load({}) == []
     assert (again.policy, again.noise) == (settings.policy, settings.noise)
@@ -250,8 +256,8 @@ def test_the_last_good_ones_are_taken_up_without_a_broker(settings: Settings, tm
     assert stricter.noise == {}
 
 
-def member(theta: IntervalTheta, seed: int) -> Chain:
-    """A chain at a random corner of the class."""
+def member(theta: CategoricalThetaMessage, seed: int) -> Chain:
+    """Return a chain at a random corner of Θ."""
     rng = np.random.default_rng(seed)
     rows = []
     for low, high in zip(theta.low, theta.high, strict=True):
@@ -265,50 +271,50 @@ def member(theta: IntervalTheta, seed: int) -> Chain:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_an_applied_setting_gives_away_is_within_epsilon(settings: Settings, seed: int) -> None:
-    """By definition, over all paths and outputs of short streams, as the words drawn really give it."""
+def test_the_loss_of_an_applied_setting_is_within_epsilon(settings: Settings, seed: int) -> None:
+    """The loss is computed by definition, over all paths and outputs of short streams, from the drawn probabilities."""
     setting = settings.noise["motion"].noise
-    assert isinstance(setting, Emission)
-    drawn = np.array(shares(setting.emission), dtype=np.float64) / 2.0**64
+    assert isinstance(setting, CategoricalNoiseMessage)
+    drawn = np.array(word_counts(setting.emission), dtype=np.float64) / 2.0**64
     chain = member(START, seed)
-    assert max(oracles_k.losses(chain, 4, oracles_k.response(drawn, 4))) <= 4.0
-    # A check that could not fail would be none: much less noise is found out.
-    loud = np.array(response(4, 4.5))
-    assert max(oracles_k.losses(chain, 4, oracles_k.response(loud, 4))) > 4.0
+    assert max(oracles_categorical.losses(chain, 4, oracles_categorical.response(drawn, 4))) <= 4.0
+    # The check must be able to fail: much less noise exceeds ε.
+    loud = np.array(randomized_response(4, 4.5))
+    assert max(oracles_categorical.losses(chain, 4, oracles_categorical.response(loud, 4))) > 4.0
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_stream_and_windows_together_are_within_epsilon(tmp_path: Path, seed: int) -> None:
-    """The same with a histogram of the true states beside the stream."""
+    """As above, with a histogram of the true states beside the stream."""
     scale = 10.0
     found = fresh(tmp_path)
     policy = activity_policy(1, device_windows={"short": DeviceWindow(ticks=3, scale=scale)})
     assert found.offer(POLICY, sign(policy), {})
     assert found.offer(NOISE, sign(activity_noise(1, windows=0.2)), {})
     setting = found.noise["motion"].noise
-    assert isinstance(setting, Emission)
-    stream = oracles_k.response(np.array(setting.emission), 3)
-    window = oracles_k.histogram(4, 3, scale)
+    assert isinstance(setting, CategoricalNoiseMessage)
+    stream = oracles_categorical.response(np.array(setting.emission), 3)
+    window = oracles_categorical.histogram(4, 3, scale)
     both = (stream[:, None, :] * window[None, :, :]).reshape(-1, stream.shape[1])
     chain = member(START, seed)
-    assert max(oracles_k.losses(chain, 3, both)) <= 4.0
-    assert max(oracles_k.losses(chain, 3, window)) <= windows_loss(START, 0.2, "prior") <= 2.0
+    assert max(oracles_categorical.losses(chain, 3, both)) <= 4.0
+    assert max(oracles_categorical.losses(chain, 3, window)) <= windows_loss(START, 0.2, "prior") <= 2.0
 
 
 def test_the_chain_that_tests_simulate_is_in_theta() -> None:
-    """So that what they check of its stream is what was promised."""
-    assert FLOOR.intervals.contains(IntervalTheta(low=CHAIN, high=CHAIN).intervals)
+    """The simulated chain is in Θ, so that the guarantee applies to its stream."""
+    assert FLOOR.intervals.contains(CategoricalThetaMessage(low=CHAIN, high=CHAIN).intervals)
 
 
 def test_the_loss_of_windows_is_the_certified_one() -> None:
-    """Of a certificate for their tilt; nothing is taken from the setting's own."""
+    """The loss of windows uses a certificate for their tilt, not the setting's certificate."""
     assert windows_loss(START, 0.1, "prior") == certified_loss(
         START.chains, certificate_for(START.chains, 0.1)
     )
 
 
 def test_a_stranger_s_setting_is_refused(settings: Settings) -> None:
-    """However good it is."""
+    """A setting signed by an unknown key is refused, even if it is otherwise valid."""
     with pytest.raises(Rejected) as caught:
         settings.offer(NOISE, sign(activity_noise(6, policy=3), PrivateKey(b"s" * 32)), {})
     assert caught.value.reason == Reason.UNKNOWN_KEY

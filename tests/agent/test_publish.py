@@ -1,4 +1,4 @@
-"""Sending: in order, within the window, again until seen. The connection is a stand-in moved by hand."""
+"""Batches are sent in order, within the in-flight limit, and again until seen. The connection is a test double."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 
 from hushmq.agent.publish import Publisher
-from hushmq.agent.storage.outbox import Made, Outbox
+from hushmq.agent.storage.outbox import MadeBatch, Outbox
 from hushmq.broker.contract.messages import Counted
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.mqtt.connection import Connection, Offline
 
 
 class Wire:
-    """What a Connection is to the publisher: it takes messages while it is up, and acknowledges when told to."""
+    """A test double of Connection: accepts messages while it is up, and acknowledges them on demand."""
 
     def __init__(self) -> None:
         self.connected = True
@@ -38,7 +38,7 @@ class Wire:
 
 
 class Bench:
-    """An outbox with batches named by their tick, a wire, and a publisher between them."""
+    """An outbox with batches named by their tick, a test connection, and a publisher between them."""
 
     def __init__(self, folder: Path, *, window: int = 3) -> None:
         self.outbox = Outbox(folder, max_bytes=10**6, max_age_s=10**6)
@@ -54,7 +54,7 @@ class Bench:
         )
 
     def add(self, *ticks: int) -> None:
-        batches = [Made("motion", tick, tick, b"%d" % tick) for tick in ticks]
+        batches = [MadeBatch("motion", tick, tick, b"%d" % tick) for tick in ticks]
         self.outbox.commit(batches, periods={"motion": 1}, seen={}, now_ms=0)
 
     def see(self, highest: int) -> None:
@@ -99,7 +99,7 @@ def test_after_a_reconnect_everything_that_waits_is_sent_again_from_the_oldest(b
     bench.see(1)
     bench.publisher.reconnected()
     assert bench.pump() == [2, 3, 4]
-    for acknowledgement in late:  # of the connection before: they free no place in the window
+    for acknowledgement in late:  # of the previous connection: they free no place in flight
         acknowledgement()
     bench.add(5)
     assert bench.pump() == []
@@ -113,8 +113,8 @@ def test_offline_nothing_is_sent_and_nothing_is_lost(bench: Bench) -> None:
     assert bench.pump() == [1]
 
 
-def test_what_is_not_seen_is_sent_again_later_and_later(bench: Bench) -> None:
-    """The resend time doubles in vain, up to an hour, and starts anew when something is seen."""
+def test_unseen_batches_are_sent_again_at_growing_intervals(bench: Bench) -> None:
+    """The resend time doubles with each attempt, up to an hour, and is reset when something is seen."""
     bench.add(1, 2)
     at: list[float] = []
     now = 0.0
@@ -132,6 +132,7 @@ def test_what_is_not_seen_is_sent_again_later_and_later(bench: Bench) -> None:
     assert next(time for time in range(4000) if bench.pump(now + time) == [2]) <= 3600 + 10
 
 
+@pytest.mark.slow
 def test_what_is_seen_in_time_is_never_sent_twice(bench: Bench) -> None:
     sent: list[int] = []
     for second in range(200):

@@ -1,10 +1,10 @@
-"""One stream from ticks to batches."""
+"""The pipeline of one stream, from ticks to batches."""
 
 from __future__ import annotations
 
 from hushmq.agent.sources.resample import Resampler, Value
 from hushmq.agent.sources.source import OfferedSource
-from hushmq.agent.storage.outbox import Made
+from hushmq.agent.storage.outbox import MadeBatch
 from hushmq.agent.stream import Stream
 from hushmq.broker.contract.messages import Batch, decode
 from tests.agent.clocks import Hands
@@ -20,8 +20,8 @@ def started() -> tuple[Hands, Stream, OfferedSource]:
     return hands, stream, source
 
 
-def beats(values: list[Value], ticks: int = 50) -> list[list[Made]]:
-    """What each beat of so many ticks makes, when every tick has the next of the values."""
+def beats(values: list[Value], ticks: int = 50) -> list[list[MadeBatch]]:
+    """Return the result of each beat of a number of ticks, when every tick has the next value."""
     hands, stream, source = started()
     stream.use(noise())
     found, watermark = [], -1
@@ -36,7 +36,7 @@ def beats(values: list[Value], ticks: int = 50) -> list[list[Made]]:
 
 
 def test_when_and_how_much_is_sent_does_not_depend_on_the_values() -> None:
-    """At rest, racing or in between: every beat makes the same ticks, in batches of the same size."""
+    """Whatever the values are, every beat publishes the same ticks, in batches of the same size."""
     shapes = [
         [[(batch.first, batch.last, len(batch.payload)) for batch in beat] for beat in beats(values)]
         for values in ([60.0], [90.0], [60.0, 90.0], [90.0, 90.0, 60.0])
@@ -45,8 +45,8 @@ def test_when_and_how_much_is_sent_does_not_depend_on_the_values() -> None:
     assert all(len(beat) == 1 for beat in shapes[0])
 
 
-def test_without_a_setting_nothing_is_made_and_nothing_is_kept() -> None:
-    """Ticks that pass before a setting is in force are a gap for ever: no value of theirs is perturbed later."""
+def test_without_a_setting_nothing_is_published_or_kept() -> None:
+    """Ticks before the first setting are a gap for ever: their values are not perturbed later."""
     hands, stream, source = started()
     source.offer(90.0)
     hands.run(100 * PERIOD_MS)

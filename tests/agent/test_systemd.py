@@ -1,4 +1,4 @@
-"""What systemd is told, on a socket of its kind."""
+"""Notifications to systemd, received on a socket like systemd's."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.agent.peer import write_config
 
 @pytest.fixture
 def manager(tmp_path: Path) -> socket.socket:
-    """The manager's end of the notification socket."""
+    """The service manager's end of the notification socket."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     found.bind(str(tmp_path / "notify"))
     found.settimeout(15)
     return found
 
 
-def test_without_systemd_nothing_is_said() -> None:
+def test_without_systemd_notifications_do_nothing() -> None:
     systemd = Systemd({})
     systemd.notify("READY=1")
     assert systemd.watchdog_s == 0
@@ -49,7 +49,7 @@ def test_a_watchdog_meant_for_another_process_is_not_ours() -> None:
 
 @contextmanager
 def watched(manager: socket.socket, config: Path, sabotage: str = "") -> Iterator[subprocess.Popen[bytes]]:
-    """The daemon as systemd runs it, ready; ended in good order at the end."""
+    """Run the daemon as systemd does, wait until it is ready, and terminate it at the end."""
     script = f"{sabotage}\nimport sys\nfrom hushmq.__main__ import main\nsys.exit(main(sys.argv[1:]))"
     child = subprocess.Popen(
         [sys.executable, "-c", script, "agent", "run", "--config", str(config)],
@@ -72,7 +72,7 @@ def watched(manager: socket.socket, config: Path, sabotage: str = "") -> Iterato
 
 
 def starved(manager: socket.socket) -> bool:
-    """Nothing is said for three times the watchdog's patience, from some moment on."""
+    """Wait until the watchdog has not been fed for three times its time-out."""
     manager.settimeout(1.2)
     for _ in range(50):
         try:
@@ -82,22 +82,24 @@ def starved(manager: socket.socket) -> bool:
     return False
 
 
-def test_the_daemon_says_ready_feeds_the_watchdog_and_says_stopping(
+@pytest.mark.slow
+def test_the_daemon_notifies_ready_feeds_the_watchdog_and_notifies_stopping(
     manager: socket.socket, tmp_path: Path
 ) -> None:
     with watched(manager, write_config(tmp_path)):
         assert [manager.recv(99) for _ in range(10)] == [b"WATCHDOG=1"] * 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "end",
     ["return", "raise SystemExit", "raise MemoryError", "threading.Event().wait()"],
     ids=["ended", "exited", "out of memory", "hanging"],
 )
-def test_with_its_network_thread_dead_the_watchdog_starves(
+def test_the_watchdog_is_not_fed_when_the_network_thread_is_dead(
     manager: socket.socket, tmp_path: Path, end: str
 ) -> None:
-    """However it died, or hangs: the rest of the agent goes on, and systemd restarts it."""
+    """Whether the thread died or hangs: the agent continues, but stops feeding the watchdog, so systemd restarts it."""
     sabotage = f"import threading\nfrom hushmq.broker.mqtt import connection\ndef run(self): {end}\n"
     sabotage += "connection.Connection._run = run\nconnection.HUNG = 0.3"
     with watched(manager, write_config(tmp_path), sabotage) as child:
@@ -105,10 +107,9 @@ def test_with_its_network_thread_dead_the_watchdog_starves(
         assert child.poll() is None
 
 
-def test_with_its_outbox_stuck_the_watchdog_starves_until_it_moves_again(
-    manager: socket.socket, tmp_path: Path
-) -> None:
-    """Stuck by a lock that somebody else holds on the file; let go, the watchdog is fed again."""
+@pytest.mark.slow
+def test_the_watchdog_is_not_fed_while_the_outbox_is_stuck(manager: socket.socket, tmp_path: Path) -> None:
+    """While another process locks the outbox the watchdog is not fed; once it is unlocked, it is fed again."""
     with watched(manager, write_config(tmp_path)) as child:
         holder = sqlite3.connect(tmp_path / "state" / "outbox.db", isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Sources that speak in lines, on real pipes, files and pseudo-terminals."""
+"""Line-based sources, on real pipes, files and pseudo-terminals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG = logger("debug", "json", io.StringIO())
 
 
 class Kept(Resampler):
-    """A resampler that also keeps what it was offered."""
+    """A resampler that also records the offered values."""
 
     def __init__(self) -> None:
         super().__init__(Clock(), 100, 1000)
@@ -33,6 +33,7 @@ class Kept(Resampler):
         self.values.append(value)
 
 
+@pytest.mark.slow
 def test_a_followed_file_gives_what_is_appended_from_now_on(tmp_path: Path) -> None:
     """Old lines are not replayed; a file cut short or replaced is read from its beginning."""
     path, kept = tmp_path / "values", Kept()
@@ -56,8 +57,9 @@ def test_a_followed_file_gives_what_is_appended_from_now_on(tmp_path: Path) -> N
         source.stop()
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_when_a_file_is_rotated(tmp_path: Path) -> None:
-    """Its writer goes on in the old file, moved away, until it opens the new one: both are read, in that order."""
+    """The writer continues in the renamed file until it opens the new one: both are read, in this order."""
     path, kept = tmp_path / "values", Kept()
     with path.open("a") as old:
         source = FollowedFile(path, Reader(), kept, LOG)
@@ -78,7 +80,7 @@ def test_nothing_is_lost_when_a_file_is_rotated(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_yet_is_waited_for_and_read_from_its_beginning(tmp_path: Path) -> None:
-    """It is said once that it is missing, however often it is looked for."""
+    """A missing file is logged once, however often it is polled."""
     path, kept, log = tmp_path / "values", Kept(), io.StringIO()
     source = FollowedFile(path, Reader("label"), kept, logger("debug", "json", log))
     try:
@@ -86,7 +88,7 @@ def test_a_file_that_is_not_there_yet_is_waited_for_and_read_from_its_beginning(
         path.write_text("open\n")
         wait_until(lambda: kept.values == ["open"])
         assert log.getvalue().count("no such file or directory") == 1
-        assert log.getvalue().count("source works again") == 1
+        assert log.getvalue().count("source_recovered") == 1
     finally:
         source.stop()
 
@@ -106,7 +108,7 @@ def test_a_recording_gives_one_line_a_tick_and_then_gaps(tmp_path: Path) -> None
 
 
 def test_a_serial_port_is_read_and_opened_again_when_it_went_away(tmp_path: Path) -> None:
-    """The port is a link to a pseudo-terminal; unplugging closes it, plugging in makes another."""
+    """The port is a link to a pseudo-terminal; unplugging closes it, plugging in creates another."""
     kept, link = Kept(), tmp_path / "ttyUSB0"
 
     def plug() -> int:
@@ -132,14 +134,17 @@ def test_a_serial_port_is_read_and_opened_again_when_it_went_away(tmp_path: Path
         os.close(ours)
         ours = plug()
         says(ours, b'{"t":2}\r\n', [2])
-        assert source._failures == 0  # what has worked is tried again soon, however often it went away before
+        assert (
+            source._failures == 0
+        )  # a port that worked is reopened soon, however often it disappeared before
     finally:
         source.stop()
         os.close(ours)
 
 
-def test_standard_input_ends_without_harm_and_a_long_line_is_one_unreadable_value() -> None:
-    """Run as a process, since standard input is the process's own."""
+@pytest.mark.slow
+def test_standard_input_may_end_and_a_long_line_is_one_unreadable_value() -> None:
+    """Run as a separate process, because standard input belongs to the process."""
     code = """
 import sys, time
 from tests.agent.sources.test_line_source import Kept, LOG

@@ -1,4 +1,4 @@
-"""A source that listens to a local broker."""
+"""A source that subscribes to a topic of a local broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.broker.plain import Plain
 
 
 def test_values_come_from_a_topic_by_json_path(broker: BrokerProcess) -> None:
-    """A retained message is old and does not count unless that is wanted; what cannot be read is counted."""
+    """Retained messages are ignored unless configured; unreadable messages are counted."""
     log = logger("debug", "json", io.StringIO())
     topic = "hush/1/test/policy"
     kept, old = Kept(), Kept()
@@ -110,10 +110,10 @@ HOMES: list[Any] = [
 
 
 @pytest.mark.parametrize(("reader", "topic", "said", "values"), HOMES)
-def test_what_a_home_says_is_understood(
+def test_payloads_of_common_home_devices_are_parsed(
     gateway: BrokerProcess, reader: Reader, topic: str, said: list[tuple[str, bytes]], values: list[Value]
 ) -> None:
-    """Payloads as those programs write them, on their own topics, among others that do not concern us."""
+    """Payloads of common programs, on their topics, are parsed; others are ignored."""
     kept, log = Kept(), logger("error", "json", io.StringIO())
     source = SubscribedTopic(
         gateway.endpoint("home"), topic, reader, kept, retained=False, name="agent", log=log

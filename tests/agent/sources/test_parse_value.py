@@ -1,4 +1,4 @@
-"""Text to values."""
+"""Reader parses text to values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ESPHOME = b"21.57"
     ],
 )
 def test_a_value_is_read(reader: Reader, text: bytes, value: Any) -> None:
-    """zigbee2mqtt, Tasmota, rtl_433 and ESPHome payloads among them."""
+    """Values are parsed, also from payloads of zigbee2mqtt, Tasmota, rtl_433 and ESPHome."""
     found = reader.read(text)
     assert found == value
     assert type(found) is type(value)

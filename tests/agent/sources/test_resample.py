@@ -1,4 +1,4 @@
-"""Values to ticks."""
+"""Resampler assigns values to ticks."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_a_fast_source_holds_one_value_per_tick() -> None:
     assert len(resampler._arrived) == 1
 
 
-def test_a_clock_set_back_makes_no_old_value_young() -> None:
-    """Set back an hour and lived through again: the value from before is an hour old, whatever the clock shows."""
+def test_a_clock_set_back_does_not_reset_the_age_of_a_value() -> None:
+    """An hour after the clock was set back by an hour, the earlier value is an hour old, whatever the clock shows."""
     hands, resampler = started(max_age_ms=250)
     hands.run(3_600_000)
     resampler.offer(1.0)
@@ -71,7 +71,7 @@ def test_a_clock_set_forward_makes_no_young_value_old() -> None:
 
 
 def test_after_a_clock_was_set_back_newer_values_count() -> None:
-    """Values stamped with ticks that are still to come do not stand before those that came later."""
+    """Values recorded for future ticks, before the clock was set back, do not displace later values."""
     hands, resampler = started(max_age_ms=250)
     hands.run(1_000)
     resampler.offer(1.0)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hushmq.agent.agent_config import Simulate, SimulateStates
 from hushmq.agent.sources.simulated_source import SimulatedChain, stationary
 from hushmq.agent.sources.source import SimulatedSource
+from hushmq.agent.sources.source_config import Simulate, SimulateStates
 
 
 def test_the_state_at_a_tick_does_not_depend_on_what_was_asked_before() -> None:
@@ -45,7 +45,7 @@ WALK = ((0.7, 0.2, 0.1, 0.0), (0.1, 0.6, 0.2, 0.1), (0.0, 0.3, 0.6, 0.1), (0.3, 
 
 
 def test_many_states_move_with_the_probabilities_given() -> None:
-    """As above for every transition of four states; one of probability 0 never happens."""
+    """As above for every transition of four states; one of probability 0 never occurs."""
     states = SimulatedChain(WALK, 1, 0).states(0, 200_000)
     places = Counter(states[:-1])
     moved = Counter(pairwise(states))
@@ -55,9 +55,10 @@ def test_many_states_move_with_the_probabilities_given() -> None:
             assert 5 * math.sqrt(probability / places[x]) <= 0.3 * probability
 
 
+@pytest.mark.slow
 @given(st.integers(2, 6), st.data())
-def test_the_stationary_law_stays(k: int, data: st.DataObject) -> None:
-    """One step of the chain leaves it as it is."""
+def test_a_step_preserves_the_stationary_distribution(k: int, data: st.DataObject) -> None:
+    """One step of the chain leaves the stationary distribution unchanged."""
     weights = st.lists(st.integers(1, 9), min_size=k, max_size=k)
     rows = [[w / sum(row) for w in row] for row in data.draw(st.lists(weights, min_size=k, max_size=k))]
     law = stationary(rows)
@@ -66,8 +67,8 @@ def test_the_stationary_law_stays(k: int, data: st.DataObject) -> None:
         assert math.isclose(sum(law[x] * rows[x][u] for x in range(k)), law[u], rel_tol=1e-12)
 
 
-def test_it_starts_in_the_stationary_law() -> None:
-    """Of many chains with different seeds about as many start in a state as the law says."""
+def test_it_starts_in_the_stationary_distribution() -> None:
+    """The start states of many chains with different seeds follow the stationary distribution."""
     law, count = stationary(WALK), 4000
     starts = Counter(SimulatedChain(WALK, seed, 0).state(0) for seed in range(count))
     for state, share in enumerate(law):
@@ -80,7 +81,7 @@ def states_section(**changes: Any) -> SimulateStates:
 
 
 def test_as_a_source_it_gives_the_value_of_each_state() -> None:
-    """Labels or numbers, as the section says."""
+    """The source gives labels or numbers, as configured."""
     numbers = SimulatedChain(WALK, 7, 5).states(5, 50)
     source = SimulatedSource(states_section(start_tick=5))
     assert source.take(5, 54) == [("a", "b", 3.0, "d")[state] for state in numbers]
@@ -96,19 +97,19 @@ def test_as_a_source_it_gives_the_value_of_each_state() -> None:
             "state 1 must lead to a state before it",
         ),
         ({"transition": ((0.5, 0.5), (1.5, -0.5))}, "transition.1.0\n .*less than or equal to 1"),
-        ({"values": ("a", "b")}, "values must be 4, one for each row"),
+        ({"values": ("a", "b")}, "there must be 4 values, one for each row"),
     ],
 )
-def test_what_is_no_chain_is_refused(changes: dict[str, Any], words: str) -> None:
-    """The configuration says what is wrong, before anything runs."""
+def test_an_invalid_chain_is_refused(changes: dict[str, Any], words: str) -> None:
+    """The configuration is refused with a reason, before anything runs."""
     with pytest.raises(ValidationError, match=words):
         states_section(**changes)
 
 
 def test_without_a_start_the_chain_begins_where_it_is_first_asked() -> None:
-    """A simulation with no start_tick answers at once, however late in history its first tick is."""
-    from hushmq.agent.agent_config import Simulate
+    """Without start_tick the first values are available at once, however large the first tick is."""
     from hushmq.agent.sources.source import SimulatedSource
+    from hushmq.agent.sources.source_config import Simulate
 
     source = SimulatedSource(Simulate(kind="simulate", q=0.2, r=0.3, seed=1))
     values = source.take(3_600_000_000, 3_600_000_099)
@@ -121,7 +122,7 @@ def section(**changes: Any) -> Simulate:
 
 
 def test_as_a_source_it_gives_its_two_numbers_from_its_start_on() -> None:
-    """Before the start there are gaps; without a start the first tick asked for is it."""
+    """Before start_tick there are gaps; without start_tick the chain starts at the first requested tick."""
     chain = SimulatedChain.binary(0.2, 0.3, 7, 100)
     numbers = [90.0 if state else 60.0 for state in chain.states(100, 6)]
     source = SimulatedSource(section(start_tick=100))

@@ -1,4 +1,4 @@
-"""Every kind of source in a running agent: its values reach the calibrator, and its end does not end the agent."""
+"""Every type of source in a running agent: its values reach the calibrator, and the agent survives its end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from statistics import fmean
 
 import pytest
 
-from hushmq.agent.agent_config import File, Offered, Simulate
 from hushmq.agent.sources.source import NoSource, OfferedSource, SimulatedSource, open_source
+from hushmq.agent.sources.source_config import File, Offered, Simulate
 from hushmq.broker.contract.messages import Assumption, Audiences, Labels
 from hushmq.broker.provision.broker_process import BrokerProcess
 from hushmq.broker.service.log import logger
@@ -30,12 +30,12 @@ from tests.broker.plain import Plain
 
 QUIET = logger("error", "json", io.StringIO())
 ENOUGH = 600
-"""Ticks after which the noisy mean is on the true side of one half, but for one time in 10⁷."""
+"""Ticks after which the noisy mean is on the true side of one half, except with probability 10⁻⁷."""
 
 
 @contextmanager
 def settled(server: BrokerProcess) -> Iterator[Peer]:
-    """A peer that has pushed a policy whose noise is small enough to see a constant state through it."""
+    """A peer that has pushed a policy with noise small enough to recognise a constant state."""
     with Peer(server) as peer:
         peer.push(
             policy(theta=Assumption(start=NARROW, floor=NARROW), epsilon=Audiences(operator=4.0, public=1.0))
@@ -45,14 +45,14 @@ def settled(server: BrokerProcess) -> Iterator[Peer]:
 
 
 def mostly(peer: Peer) -> int:
-    """The state that the last ticks were in, seen through the noise."""
+    """Return the state of the last ticks, estimated from their noisy states."""
     counted = peer.counted["motion"]
     return int(fmean(counted[tick] for tick in sorted(counted)[-ENOUGH:]) > 0.5)
 
 
 @contextmanager
 def feeding(feed: Callable[[], object]) -> Iterator[None]:
-    """Call `feed` again and again on a thread."""
+    """Call `feed` repeatedly on a thread."""
     over = threading.Event()
 
     def work() -> None:
@@ -70,7 +70,7 @@ def feeding(feed: Callable[[], object]) -> Iterator[None]:
 
 
 def follows(peer: Peer, say: Callable[[float], object]) -> None:
-    """Say 60 for a while, then 90: the calibrator sees low, then high."""
+    """Send 60 for a while, then 90: the calibrator sees low, then high."""
     for value, state in ((60.0, 0), (90.0, 1)):
         with feeding(lambda value=value: say(value)):  # type: ignore[misc]
             time.sleep(0.3)  # so that the value before has been sampled for the last time
@@ -90,7 +90,7 @@ def test_offered_values(nats: BrokerProcess, tmp_path: Path) -> None:
 
 
 def test_a_followed_file_through_rotation(nats: BrokerProcess, tmp_path: Path) -> None:
-    """Moved away and begun anew, as logrotate does."""
+    """A file that is renamed and created again, as by logrotate, is followed."""
     values = tmp_path / "values"
 
     def say(value: float) -> None:
@@ -108,7 +108,7 @@ def test_a_followed_file_through_rotation(nats: BrokerProcess, tmp_path: Path) -
 
 @pytest.mark.parametrize("repeat", [False, True])
 def test_a_recording(nats: BrokerProcess, tmp_path: Path, repeat: bool) -> None:
-    """One line a tick: each sampled once, then again from the beginning, or gaps only and that is told."""
+    """Each line is one tick; afterwards the recording repeats, or there are gaps and the report says why."""
     (tmp_path / "values").write_text("90\n" * ENOUGH)
     source = f'kind = "file"\nfile = "{tmp_path}/values"\nreplay = true\nrepeat = {str(repeat).lower()}'
     config = write_config(tmp_path, nats.port, source=source)
@@ -132,7 +132,7 @@ FORMS = [
 
 @pytest.mark.parametrize(("form", "path", "line"), FORMS, ids=[form for form, _, _ in FORMS])
 def test_standard_input(nats: BrokerProcess, tmp_path: Path, form: str, path: str, line: str) -> None:
-    """A number, a label or JSON with a path, piped into the process; after the end there are gaps, told as such."""
+    """Numbers, labels or JSON are read from a pipe; after its end there are gaps, and the report says why."""
     source = f'kind = "stdin"\nform = "{form}"\n{path}\nmax_age_ms = 100'
     config = write_config(tmp_path, nats.port, source=source)
     words = {60.0: "calm", 90.0: "racing"}
@@ -175,7 +175,7 @@ def trouble(config: Path) -> str | None:
 
 
 def test_a_serial_port_unplugged_and_plugged_in_again(nats: BrokerProcess, tmp_path: Path) -> None:
-    """While it is away there are gaps, the device says why, and goes on by itself when it is back."""
+    """While the port is absent there are gaps, and the report says why; it is reopened when it is back."""
     link, ours = tmp_path / "ttyUSB0", -1
 
     def plug() -> int:
@@ -210,7 +210,7 @@ def test_a_serial_port_unplugged_and_plugged_in_again(nats: BrokerProcess, tmp_p
 def test_a_local_broker_that_goes_away_and_comes_back(
     nats: BrokerProcess, gateway: BrokerProcess, tmp_path: Path
 ) -> None:
-    """The stream has gaps meanwhile, the device says why and goes on; batches reach the other broker all along."""
+    """Meanwhile the stream has gaps, and the report says why; batches still reach the other broker."""
     password = tmp_path / "gateway-password"
     password.touch(mode=0o600)
     password.write_text("home-secret\n")
@@ -244,8 +244,8 @@ password_file = "{password}"
         balanced_at_the_end(peer)
 
 
-def test_a_chain_that_began_too_long_ago_is_gaps_and_says_so() -> None:
-    """Its way to the present is walked tick by tick: beyond a bound that would block the device."""
+def test_a_chain_that_began_too_long_ago_gives_gaps_and_reports_it() -> None:
+    """Every past tick is simulated, which beyond a limit would block the device: such a source gives gaps."""
     section = Simulate(kind="simulate", q=0.5, r=0.5, seed=1, start_tick=0)
     source = SimulatedSource(section)
     assert source.take(10**9, 10**9 + 1) == [None, None]
@@ -255,8 +255,8 @@ def test_a_chain_that_began_too_long_ago_is_gaps_and_says_so() -> None:
     assert fresh.trouble is None
 
 
-def test_a_source_that_cannot_be_opened_is_gaps_and_says_so(tmp_path: Path) -> None:
-    """A recording deleted after the file was checked: the other streams go on."""
+def test_a_source_that_cannot_be_opened_gives_gaps_and_reports_it(tmp_path: Path) -> None:
+    """A recording is deleted after the configuration was checked: the other streams continue."""
     section = File(kind="file", file=tmp_path / "absent", replay=True)
     source = open_source(section, name="x", clock=Hands().clock(), period_ms=100, log=QUIET)
     assert isinstance(source, NoSource)

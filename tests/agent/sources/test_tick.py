@@ -1,4 +1,4 @@
-"""Ticks: each used once, whatever the clock does."""
+"""Each tick is used once, whatever the clock does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_tick_is_the_floor_of_time_over_period(wall_ms: int, period_ms: int, tic
     ("watermark", "first"), [(None, 10_001), (9_000, 10_001), (10_000, 10_001), (12_000, 12_001)]
 )
 def test_the_first_tick_lies_above_watermark_and_present(watermark: int | None, first: int) -> None:
-    """The tick in which the agent starts may have been used before a crash that left no trace: it is not used."""
+    """The tick in which the agent starts is not used: it may have been used before a crash that left no trace."""
     hands = Hands()
     ticker = Ticker(hands.clock(), 100, watermark)
     hands.run(500_000)
@@ -35,7 +35,7 @@ def test_a_running_tick_is_not_handed_out() -> None:
     assert ticker.elapsed().last == 10_001
 
 
-def test_a_clock_set_back_hands_out_nothing_until_it_has_caught_up_and_says_so_once() -> None:
+def test_a_clock_set_back_returns_no_tick_until_it_has_caught_up_and_is_reported_once() -> None:
     hands = Hands()
     ticker = Ticker(hands.clock(), 100, None)
     hands.run(1_000)
@@ -53,7 +53,7 @@ def test_a_clock_set_back_hands_out_nothing_until_it_has_caught_up_and_says_so_o
 
 
 def test_a_clock_set_forward_leaves_a_gap() -> None:
-    """Ticks that were jumped over were never lived through: nothing is made up for them."""
+    """Ticks that the clock skipped are a gap: no value is invented for them."""
     hands = Hands()
     ticker = Ticker(hands.clock(), 100, None)
     hands.run(1_000)
@@ -85,7 +85,7 @@ def test_no_history_of_the_clock_makes_ticks_overlap(moves: list[tuple[int, int]
 
 
 def test_slewing_is_no_jump() -> None:
-    """A clock that gains less than the limit between two looks keeps every tick."""
+    """A clock that gains less than the limit between two calls loses no tick."""
     hands = Hands()
     ticker = Ticker(hands.clock(), 100, None)
     hands.run(1_000)
