@@ -1,57 +1,79 @@
-"""Learning about streams of two states: how statistics and beliefs are kept, and what a fit says."""
+"""The chain model of streams of two states: noise (ρ0, ρ1), Θ an interval of P(0→1) and one of P(1→0)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
-import numpy as np
-from sqlalchemy import Connection, Row, and_, bindparam, insert, select, update
-
-from hushmq.calibrator.learning.pending_statistics import Drawn, Groups
-from hushmq.calibrator.ledger.audience_timelines import NANO
-from hushmq.calibrator.models.binary import binary_misfit as misfit
-from hushmq.calibrator.models.binary import binary_region as region
-from hushmq.calibrator.models.binary.binary_fit import Evidence, Fit, fit
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, REACH
-from hushmq.calibrator.models.chain_model import read
+from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, binary_theta_of, theta_message
+from hushmq.calibrator.models.binary import binary_misfit, binary_region
+from hushmq.calibrator.models.binary.binary_count import count_binary
+from hushmq.calibrator.models.binary.binary_evidence import BinaryEvidence
+from hushmq.calibrator.models.binary.binary_fit import BinaryFit, fit
+from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
 from hushmq.calibrator.models.draw_noise import noisy_together
-from hushmq.calibrator.store.tables import belief, setting, statistic
-from hushmq.pufferfish.binary.stream_loss import Box, Noise
+from hushmq.calibrator.models.misfit import Misfit
+from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
+from hushmq.calibrator.models.window_count import Pieces, WindowCount
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
 from hushmq.pufferfish.noise.joint_noise import mean_square
+
+ROOM = 1e-9
+"""Share of ε left free, so that a timeline's price, rounded up more generously than a constant loss, is within it."""
+
+_known_optimum = lru_cache(maxsize=8192)(optimal_noise)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A fit and the evidence it rests on."""
+class FittedBinaryCohort:
+    """A fit, and the evidence it rests on."""
 
-    evidence: Evidence
-    fit: Fit
+    evidence: BinaryEvidence
+    fit: BinaryFit
 
     @property
     def size(self) -> int:
         """How many devices there is evidence of."""
         return len(self.fit.devices)
 
-    def cohort(self, confidence: float) -> Box:
-        return region.cohort_region(self.fit, confidence)
+    def cohort_region(self, confidence: float) -> BinaryTheta:
+        """Θ that holds the chain of any one device of the cohort."""
+        return binary_region.cohort_region(self.fit, confidence)
 
-    def centre(self, confidence: float) -> Box:
-        return region.centre_region(self.fit, confidence)
+    def centre_region(self, confidence: float) -> BinaryTheta:
+        """Θ that holds the cohort's centre, whatever its spread."""
+        return binary_region.centre_region(self.fit, confidence)
 
-    def devices(self, confidence: float) -> dict[str, Box]:
-        return region.device_regions(self.fit, confidence)
+    def device_regions(self, confidence: float) -> dict[str, BinaryTheta]:
+        """For every device, Θ that holds its chain."""
+        return binary_region.device_regions(self.fit, confidence)
 
-    def misfit(self, error: float) -> misfit.Misfit:
-        return misfit.measure(self.evidence, self.fit, error)
+    def misfit(self, error: float) -> Misfit:
+        """The test against first-order chains."""
+        return binary_misfit.measure(self.evidence, self.fit, error)
 
 
-class Two:
+class BinaryModel:
     """Streams of two states."""
 
-    statistic, belief = statistic, belief
+    def learns(self, stream: StreamPolicy) -> bool:
+        """Always."""
+        return True
 
-    def noised(self, exact: Sequence[Groups], *, tilt: int, bands: int) -> list[Groups]:
+    def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[BinarySums, BinaryNoise]:
+        """Count ones, and changes over bands of lags."""
+        return count_binary(pieces)
+
+    def add_noise(self, exact: Sequence[Groups], *, tilt: int, bands: int) -> list[Groups]:
         """One draw for the ones and the changes of the bands that were counted, for each device."""
         reach = REACH[: bands + 1]
         found: list[Groups] = []
@@ -61,123 +83,78 @@ class Two:
             found.append([[one] for one in (*noised, *sums[bands + 1 :])])
         return found
 
-    def variance(self, *, tilt: int, bands: int) -> float:
+    def noise_variance(self, *, tilt: int, bands: int) -> float:
         """On the ones; on a band's changes it is that times the square of their reach, or a little less."""
         return mean_square(REACH[: bands + 1], tilt / NANO)
 
-    def add(self, db: Connection, stream: str, block: int, drawn: Iterable[Drawn]) -> None:
-        """Add what was drawn to what the block holds of the same device and noise version."""
-        mine = and_(statistic.c.stream == stream, statistic.c.block == block)
-        known = {
-            (row.device, row.noise)
-            for row in db.execute(select(statistic.c.device, statistic.c.noise).where(mine))
-        }
-        fresh, more = [], []
-        for one in drawn:
-            row = _columns(one)
-            if (one.device, one.noise) in known:
-                more.append(
-                    {"of_device": one.device, "of_noise": one.noise} | {f"add_{k}": v for k, v in row.items()}
-                )
-            else:
-                fresh.append(
-                    {"stream": stream, "block": block, "device": one.device, "noise": one.noise, **row}
-                )
-        if fresh:
-            db.execute(insert(statistic), fresh)
-        if more:
-            db.execute(
-                update(statistic)
-                .where(
-                    mine,
-                    statistic.c.device == bindparam("of_device"),
-                    statistic.c.noise == bindparam("of_noise"),
-                )
-                .values({name: statistic.c[name] + bindparam(f"add_{name}") for name in SUMMED}),
-                more,
+    def fit(self, rows: Sequence[tuple[NoisyStatistics, BinaryNoise]]) -> FittedBinaryCohort | None:
+        """Fit the hierarchical model; None for fewer than three devices."""
+        if not rows:
+            return None
+        evidence = BinaryEvidence.of(rows)
+        found = fit(evidence)
+        return None if found is None else FittedBinaryCohort(evidence, found)
+
+    def slowed(self, theta: BinaryTheta, shares: Sequence[float]) -> BinaryTheta:
+        """The chains of Θ slowed until they have these persistent shares."""
+        return binary_misfit.slowed(theta, shares)
+
+    def widened(self, theta: BinaryTheta) -> BinaryTheta:
+        """A wider Θ: what lies outside of it is clearly excluded."""
+        return binary_region.widened_theta(theta)
+
+    def unrestricted(self, like: BinaryTheta) -> BinaryTheta:
+        """The Θ that excludes nothing."""
+        return binary_region.UNRESTRICTED
+
+    def read_theta(self, tree: Mapping[str, Any]) -> BinaryTheta:
+        """`{"q": [low, high], "r": [low, high]}`."""
+        return BinaryTheta(*tree["q"], *tree["r"])
+
+    tilt_reductions = (0.0,)
+
+    def start(self, stream: StreamPolicy) -> BinaryTheta:
+        """Θ before anything is learned."""
+        return binary_theta_of(stream.theta.start)
+
+    def floor(self, stream: StreamPolicy) -> BinaryTheta:
+        """What the learned Θ always contains."""
+        return binary_theta_of(stream.theta.floor)
+
+    def theta_message(self, theta: BinaryTheta) -> BinaryThetaMessage:
+        """`{q, r}`."""
+        return theta_message(theta)
+
+    def best_noise(
+        self, theta: BinaryTheta, epsilon: float, adversary: Adversary, device_tilt: float
+    ) -> BinaryNoise:
+        """The optimum in closed form, or what device-made windows leave of the largest tilts."""
+        within = epsilon * (1 - ROOM)
+        if not device_tilt:
+            return _known_optimum(theta, within, adversary)
+        tau0, tau1 = theta.largest_tilts(within, adversary)
+        if min(tau0, tau1) <= device_tilt:
+            raise Problem(
+                f"the device's own windows cost {device_tilt:.4f} at every tick, and ε of {epsilon:g} leaves "
+                f"{min(tau0, tau1):.4f}: raise their scale or ε"
             )
+        return BinaryNoise.of_tilts(tau0 - device_tilt, tau1 - device_tilt)
 
-    def found(self, db: Connection, stream: str, *, since: int) -> Found | None:
-        """The fit of the blocks from `since` on; None where there is too little."""
-        evidence = _evidence(db, stream, since=since)
-        fitted = fit(evidence)
-        return None if fitted is None else Found(evidence, fitted)
-
-    def read(self, row: Row[tuple[object, ...]]) -> Box:
-        """The box of a belief."""
-        return Box(row.q_low, row.q_high, row.r_low, row.r_high)
-
-    def written(self, believed: Box) -> dict[str, object]:
-        """The columns of a belief."""
-        return {
-            "q_low": believed.q_low,
-            "q_high": believed.q_high,
-            "r_low": believed.r_low,
-            "r_high": believed.r_high,
-        }
-
-    def slowed(self, theta: Box, lasting: Sequence[float]) -> Box:
-        """The chains of Θ with the shares that last covered."""
-        return misfit.slowed(theta, lasting)
-
-    def with_doubt(self, believed: Box) -> Box:
-        """The chains that are not excluded beyond doubt."""
-        q = region.with_doubt(believed.q_low, believed.q_high)
-        r = region.with_doubt(believed.r_low, believed.r_high)
-        return Box(*(min(ANYTHING.q_high, max(ANYTHING.q_low, end)) for end in (*q, *r)))
-
-    def anything(self, like: Box) -> Box:
-        """A belief that excludes nothing."""
-        return ANYTHING
-
-
-TWO = Two()
-ANYTHING = Box(1e-9, 1 - 1e-9, 1e-9, 1 - 1e-9)
-SUMMED = tuple(column.name for column in statistic.c if not column.primary_key)
-
-
-def _columns(one: Drawn) -> dict[str, float]:
-    (ones,), *changes = one.groups
-    bands = {
-        f"{name}_{band}": values[band]
-        for name, values in (("starts", one.starts), ("changes", [count for (count,) in changes]))
-        for band in range(len(BANDS))
-    }
-    return {"ticks": one.ticks, "ones": ones, **bands, "variance": one.variance}
-
-
-def _evidence(db: Connection, stream: str, *, since: int) -> Evidence:
-    """The blocks from `since` on, one row per block, device and noise version."""
-    rows = db.execute(
-        select(statistic, setting.c.noise.label("written"))
-        .where(
-            statistic.c.stream == stream,
-            statistic.c.block >= since,
-            setting.c.stream == stream,
-            setting.c.version == statistic.c.noise,
+    def out_of_reach(
+        self, theta: BinaryTheta, signal: float, *, epsilon: float, adversary: Adversary, device_tilt: float
+    ) -> bool:
+        """Against the informed adversary: whether even the prior one, who allows no less, leaves less signal."""
+        return (
+            adversary == "informed" and self.best_noise(theta, epsilon, "prior", device_tilt).signal < signal
         )
-        .order_by(statistic.c.device, statistic.c.noise, statistic.c.block)
-    ).all()
-    devices = tuple(dict.fromkeys(row.device for row in rows))
-    noises = [one for one in (read(row.written) for row in rows) if isinstance(one, Noise)]
-    index = {device: number for number, device in enumerate(devices)}
 
-    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.array([getattr(row, name) for row in rows], dtype=float)
+    def noise_message(self, noise: BinaryNoise, theta: BinaryTheta, device_tilt: float) -> BinaryNoiseMessage:
+        """ρ0 and ρ1: a device computes the loss itself."""
+        return BinaryNoiseMessage(rho0=noise.rho0, rho1=noise.rho1)
 
-    def banded(name: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        return np.array(
-            [[getattr(row, f"{name}_{band}") for band in range(len(BANDS))] for row in rows], dtype=float
-        ).reshape(len(rows), len(BANDS))
+    def read_noise(self, tree: dict[str, Any]) -> BinaryNoise | None:
+        """`{"rho0": …, "rho1": …}`."""
+        return BinaryNoise(tree["rho0"], tree["rho1"]) if "rho0" in tree else None
 
-    return Evidence(
-        devices,
-        np.array([index[row.device] for row in rows], dtype=np.int64),
-        np.array([one.rho0 for one in noises]),
-        np.array([one.rho1 for one in noises]),
-        column("ticks"),
-        column("ones"),
-        banded("starts"),
-        banded("changes"),
-        column("variance"),
-    )
+
+BINARY = BinaryModel()

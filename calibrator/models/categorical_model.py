@@ -1,61 +1,83 @@
-"""Learning about streams of more than two states: how statistics and beliefs are kept, and what a fit says."""
+"""The chain model of streams of more than two states: noise an emission matrix, Θ an interval of every transition.
+
+It is priced for the prior adversary alone (pufferfish/categorical/categorical_timeline.py).
+"""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, select
-
-from hushmq.broker.contract.theta_message import IntervalTheta, theta_of
-from hushmq.calibrator.learning.pending_statistics import Drawn, Groups
-from hushmq.calibrator.ledger.audience_timelines import scale_for
-from hushmq.calibrator.models.binary.binary_misfit import Misfit
-from hushmq.calibrator.models.binary.binary_statistics import BANDS
-from hushmq.calibrator.models.categorical import categorical_misfit as misfit_k
-from hushmq.calibrator.models.categorical import categorical_region as region_k
-from hushmq.calibrator.models.categorical.categorical_fit import EvidenceK, FitK, fit
-from hushmq.calibrator.models.categorical.categorical_statistics import MULTIPLES, sensitivity
-from hushmq.calibrator.models.chain_model import read
+from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.noise_message import CategoricalNoiseMessage, CertificateMessage
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage, categorical_theta_of, theta_message
+from hushmq.calibrator.models.categorical import categorical_misfit, categorical_region
+from hushmq.calibrator.models.categorical.categorical_count import count_categorical
+from hushmq.calibrator.models.categorical.categorical_evidence import CategoricalEvidence
+from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit, fit
+from hushmq.calibrator.models.categorical.categorical_statistics import (
+    MOST_STATES,
+    MULTIPLES,
+    CategoricalSums,
+    sensitivity,
+)
+from hushmq.calibrator.models.chain_model import MARGIN
 from hushmq.calibrator.models.draw_noise import noisy, variance
-from hushmq.calibrator.store.tables import belief_k, setting, statistic_k
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
+from hushmq.calibrator.models.misfit import Misfit
+from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
+from hushmq.calibrator.models.window_count import Pieces, WindowCount
+from hushmq.calibrator.policy.nano_nats import scale_for
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.contraction import certificate_for
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 
 
 @dataclass(frozen=True, slots=True)
-class FoundK:
-    """A fit and the evidence it rests on."""
+class FittedCategoricalCohort:
+    """A fit, and the evidence it rests on."""
 
-    evidence: EvidenceK
-    fit: FitK
+    evidence: CategoricalEvidence
+    fit: CategoricalFit
 
     @property
     def size(self) -> int:
         """How many devices there is evidence of."""
         return len(self.fit.devices)
 
-    def cohort(self, confidence: float) -> Class:
-        return region_k.cohort_region(self.fit, confidence)
+    def cohort_region(self, confidence: float) -> CategoricalTheta:
+        """Θ that holds the chain of any one device of the cohort."""
+        return categorical_region.cohort_region(self.fit, confidence)
 
-    def centre(self, confidence: float) -> Class:
-        return region_k.centre_region(self.fit, confidence)
+    def centre_region(self, confidence: float) -> CategoricalTheta:
+        """Θ that holds the cohort's centre, whatever its spread."""
+        return categorical_region.centre_region(self.fit, confidence)
 
-    def devices(self, confidence: float) -> dict[str, Class]:
-        return region_k.device_regions(self.fit, confidence)
+    def device_regions(self, confidence: float) -> dict[str, CategoricalTheta]:
+        """For every device, Θ that holds its chain."""
+        return categorical_region.device_regions(self.fit, confidence)
 
     def misfit(self, error: float) -> Misfit:
-        return misfit_k.measure(self.evidence, self.fit, error)
+        """The test against first-order chains."""
+        return categorical_misfit.measure(self.evidence, self.fit, error)
 
 
-class More:
+class CategoricalModel:
     """Streams of more than two states."""
 
-    statistic, belief = statistic_k, belief_k
+    def learns(self, stream: StreamPolicy) -> bool:
+        """Up to MOST_STATES: with more, charged statistics say too little about k² transitions."""
+        return len(stream.states) <= MOST_STATES
 
-    def noised(self, exact: Sequence[Groups], *, tilt: int, bands: int) -> list[Groups]:
+    def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[CategoricalSums, CategoricalNoise]:
+        """Count states, and pairs over bands of lags."""
+        return count_categorical(len(stream.states), pieces)
+
+    def add_noise(self, exact: Sequence[Groups], *, tilt: int, bands: int) -> list[Groups]:
         """Laplace noise for each number that was counted, a band's as much wider as its entry of MULTIPLES."""
         scale = scale_for(sensitivity(bands), tilt)
         found: list[list[Sequence[int]]] = [list(groups) for groups in exact]
@@ -67,99 +89,95 @@ class More:
                 groups[place] = flat[number * size : (number + 1) * size]
         return [*found]
 
-    def variance(self, *, tilt: int, bands: int) -> float:
+    def noise_variance(self, *, tilt: int, bands: int) -> float:
         """On the counts; on a band's pairs it is that times the square of its entry of MULTIPLES."""
         return variance(scale_for(sensitivity(bands), tilt))
 
-    def add(self, db: Connection, stream: str, block: int, drawn: Iterable[Drawn]) -> None:
-        """Add what was drawn to what the block holds of the same device and noise version."""
-        here = and_(statistic_k.c.stream == stream, statistic_k.c.block == block)
-        held = {(row.device, row.noise): row for row in db.execute(select(statistic_k).where(here))}
-        new, grown = [], []
-        for one in drawn:
-            old = held.get((one.device, one.noise))
-            starts, counts = np.array(one.starts), np.array(one.groups[0])
-            pairs = np.array(one.groups[1:]).reshape(len(BANDS), len(counts), len(counts))
-            if old is not None:
-                grown.append({"of_device": one.device, "of_noise": one.noise})
-                starts, counts, pairs = (
-                    mine + np.array(json.loads(theirs), dtype=np.int64)
-                    for mine, theirs in ((starts, old.starts), (counts, old.counts), (pairs, old.pairs))
-                )
-            new.append(
-                {
-                    "stream": stream,
-                    "block": block,
-                    "device": one.device,
-                    "noise": one.noise,
-                    "ticks": one.ticks + (old.ticks if old else 0),
-                    "starts": json.dumps(starts.tolist()),
-                    "counts": json.dumps(counts.tolist()),
-                    "pairs": json.dumps(pairs.tolist()),
-                    "variance": one.variance + (old.variance if old else 0.0),
-                }
-            )
-        if grown:
-            mine_ = and_(
-                statistic_k.c.device == bindparam("of_device"), statistic_k.c.noise == bindparam("of_noise")
-            )
-            db.execute(delete(statistic_k).where(here, mine_), grown)
-        if new:
-            db.execute(insert(statistic_k), new)
-
-    def found(self, db: Connection, stream: str, *, since: int) -> FoundK | None:
-        """The fit of the blocks from `since` on; None where there is too little."""
-        rows = db.execute(
-            select(statistic_k, setting.c.noise.label("written"))
-            .where(
-                statistic_k.c.stream == stream,
-                statistic_k.c.block >= since,
-                setting.c.stream == stream,
-                setting.c.version == statistic_k.c.noise,
-            )
-            .order_by(statistic_k.c.device, statistic_k.c.noise, statistic_k.c.block)
-        ).all()
+    def fit(self, rows: Sequence[tuple[NoisyStatistics, CategoricalNoise]]) -> FittedCategoricalCohort | None:
+        """Fit the hierarchical model; None where there are too few devices."""
         if not rows:
             return None
-        devices = tuple(dict.fromkeys(row.device for row in rows))
-        index = {device: number for number, device in enumerate(devices)}
-        evidence = EvidenceK(
-            devices,
-            np.array([index[row.device] for row in rows], dtype=np.int64),
-            np.array([read(row.written) for row in rows], dtype=float),
-            np.array([row.ticks for row in rows], dtype=float),
-            np.array([json.loads(row.counts) for row in rows], dtype=float),
-            np.array([json.loads(row.starts) for row in rows], dtype=float),
-            np.array([json.loads(row.pairs) for row in rows], dtype=float),
-            np.array([row.variance for row in rows], dtype=float),
+        evidence = CategoricalEvidence.of(rows)
+        found = fit(evidence)
+        return None if found is None else FittedCategoricalCohort(evidence, found)
+
+    def slowed(self, theta: CategoricalTheta, shares: Sequence[float]) -> CategoricalTheta:
+        """The chains of Θ slowed until they have these persistent shares."""
+        return categorical_misfit.slowed(theta, shares)
+
+    def widened(self, theta: CategoricalTheta) -> CategoricalTheta:
+        """A wider Θ: what lies outside of it is clearly excluded."""
+        return categorical_region.widened_theta(theta)
+
+    def unrestricted(self, like: CategoricalTheta) -> CategoricalTheta:
+        """The Θ of as many states that excludes nothing."""
+        return categorical_region.unrestricted(like.states)
+
+    def read_theta(self, tree: Mapping[str, Any]) -> CategoricalTheta:
+        """`{"low": …, "high": …, "backward": {"low": …, "high": …}}`."""
+        return CategoricalTheta(*(_intervals(one) for one in (tree, tree["backward"])))
+
+    tilt_reductions = (0.0, 1e-6, 1e-3, 0.05)
+    """A proof may fail by a rounding where that of a little less tilt succeeds."""
+
+    def start(self, stream: StreamPolicy) -> CategoricalTheta:
+        """Θ before anything is learned."""
+        return categorical_theta_of(stream.theta.start)
+
+    def floor(self, stream: StreamPolicy) -> CategoricalTheta:
+        """What the learned Θ always contains."""
+        return categorical_theta_of(stream.theta.floor)
+
+    def theta_message(self, theta: CategoricalTheta) -> CategoricalThetaMessage:
+        """`{low, high, backward}`."""
+        return theta_message(theta)
+
+    def best_noise(
+        self, theta: CategoricalTheta, epsilon: float, adversary: Adversary, device_tilt: float
+    ) -> CategoricalNoise:
+        """Randomized response of the largest tilt that is proved to keep ε, less what device-made windows cost."""
+        tau, _ = theta.largest_tilts(epsilon - MARGIN, adversary)
+        if not tau:
+            raise Problem(f"theta.start: its chains may forget too slowly for ε of {epsilon:g}: narrow it")
+        if tau <= device_tilt:
+            raise Problem(
+                f"the device's own windows cost {device_tilt:.4f} at every tick, and ε of {epsilon:g} leaves "
+                f"{tau:.4f}: raise their scale or ε"
+            )
+        return CategoricalNoise.response(theta.states, tau - device_tilt)
+
+    def out_of_reach(
+        self,
+        theta: CategoricalTheta,
+        signal: float,
+        *,
+        epsilon: float,
+        adversary: Adversary,
+        device_tilt: float,
+    ) -> bool:
+        """Randomized response of k states with signal s has e^τ = (1 + (k−1)·s)/(1 − s)."""
+        tau = math.log((1 + (theta.states - 1) * signal) / (1 - signal)) + device_tilt
+        return theta.constant_loss(tau, tau, adversary) > epsilon
+
+    def noise_message(
+        self, noise: CategoricalNoise, theta: CategoricalTheta, device_tilt: float
+    ) -> CategoricalNoiseMessage:
+        """The matrix, with a certificate for its tilt and that of device-made windows together."""
+        whole = (noise.tilts[0] + device_tilt) * (1 + 2.0**-48)
+        return CategoricalNoiseMessage(
+            emission=noise.rows, certificate=CertificateMessage.of(certificate_for(theta, whole))
         )
-        fitted = fit(evidence)
-        return None if fitted is None else FoundK(evidence, fitted)
 
-    def read(self, row: Row[tuple[object, ...]]) -> Class:
-        """The class of a belief."""
-        theta = IntervalTheta.model_validate_json(row.chains)
-        if theta.backward is None:
-            raise RuntimeError("a belief holds both directions")
-        return Class(theta.intervals, theta.backward.intervals)
-
-    def written(self, believed: Class) -> dict[str, object]:
-        """The columns of a belief."""
-        return {"chains": theta_of(believed).model_dump_json()}
-
-    def slowed(self, theta: Class, lasting: Sequence[float]) -> Class:
-        """The chains of Θ with the shares that last covered."""
-        return misfit_k.slowed(theta, lasting)
-
-    def with_doubt(self, believed: Class) -> Class:
-        """The chains that are not excluded beyond doubt."""
-        return Class(*(region_k.with_doubt(each) for each in (believed.forward, believed.backward)))
-
-    def anything(self, like: Class) -> Class:
-        """A belief that excludes nothing."""
-        k = range(like.k)
-        all_ = Intervals(tuple(tuple(0.0 for _ in k) for _ in k), tuple(tuple(1.0 for _ in k) for _ in k))
-        return Class(all_, all_)
+    def read_noise(self, tree: dict[str, Any]) -> CategoricalNoise | None:
+        """`{"emission": [[…], …]}`."""
+        if "emission" not in tree:
+            return None
+        return CategoricalNoise(tuple(tuple(map(float, row)) for row in tree["emission"]))
 
 
-MORE = More()
+def _intervals(tree: Mapping[str, Any]) -> TransitionIntervals:
+    low, high = (tuple(tuple(map(float, row)) for row in tree[end]) for end in ("low", "high"))
+    return TransitionIntervals(low, high)
+
+
+CATEGORICAL = CategoricalModel()

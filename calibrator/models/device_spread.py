@@ -12,11 +12,11 @@ from hushmq.calibrator.models.binary.binary_moments import Floats
 from hushmq.calibrator.models.quantiles import chi_square_quantile
 
 SPREAD_CONFIDENCE = 0.99
-"""One-sided, for the spread T that a device's own region leans on."""
+"""One-sided, for the spread T in a device's region."""
 NEWCOMER_CONFIDENCE = 0.85
-"""One-sided, for the spread T in the region of a device nothing is known of."""
+"""One-sided, for the spread T in the region of a device without evidence."""
 NEGLIGIBLE = 0.01
-"""A T this small beside the devices' own variances is as good as none."""
+"""A T this small beside the variances of the devices' estimates is negligible."""
 VAGUE = 0.02
 """The variance of μ beyond which it is read off the likelihood."""
 LOWEST, HIGHEST = np.array([-5.0, -7.5]), np.array([5.0, 2.0])
@@ -31,7 +31,7 @@ _Evaluate = Callable[[float, float], tuple[Floats, Floats, Floats]]
 class Likelihood:
     """Of one coordinate: (μ, T) → each device's log marginal likelihood, posterior mean and posterior variance.
 
-    `variances` are those of the devices' own estimates.
+    `variances` are those of the devices' estimates.
     """
 
     evaluate: _Evaluate
@@ -90,7 +90,7 @@ class End:
 
 
 def upper_ends(likelihood: Likelihood, mu: float, m: int) -> tuple[End, End]:
-    """The upper ends of T's intervals: the one devices lean on, and the one for a newcomer."""
+    """The upper ends of T's confidence intervals: the one for devices' regions, and the one for a newcomer's."""
     tried: list[Profile] = []
     for deviation in DEVIATIONS:  # from wide to narrow
         tried.append(Profile.at(likelihood, float(deviation), tried[-1].mu if tried else mu))

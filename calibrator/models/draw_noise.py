@@ -17,8 +17,8 @@ from opendp.measurements import make_laplace
 from opendp.metrics import l1_distance
 from opendp.mod import enable_features
 
-from hushmq.calibrator.ledger.audience_timelines import NANO
-from hushmq.pufferfish.noise.joint_noise import drawn_together
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.pufferfish.noise.joint_noise import draw_joint_noise
 
 enable_features("contrib")
 
@@ -39,7 +39,7 @@ def _mechanism(scale: float) -> Any:
 
 def noisy_together(counts: Sequence[int], *, reach: Sequence[int], tilt: int) -> list[int]:
     """The counts with one draw for all: a change that moves each by at most its reach costs `tilt` nano-nats."""
-    noise = drawn_together(reach, Fraction(tilt, NANO))
+    noise = draw_joint_noise(reach, Fraction(tilt, NANO))
     return [count + off for count, off in zip(counts, noise, strict=True)]
 
 

@@ -1,17 +1,9 @@
-"""What a window gives, whatever the number of states: a noisy histogram, and frequencies freed of the noise's bias."""
+"""A window's noisy histogram, whatever the number of states, and its debiased frequencies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
-
-from sqlalchemy import Connection
-
-from hushmq.calibrator.models.chain_model import AnyNoise
-
-Pieces = Mapping[tuple[str, int], Sequence[tuple[int, bytes]]]
-"""A window's states by device and noise version: runs with their first ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +17,6 @@ class Histogram:
     standard_errors: tuple[float, ...]
     half_widths: tuple[float, ...]
     scale: float
-
-
-class Count(Protocol):
-    """The states of one window, counted exactly. Secret: what `histogram` gives out carries noise."""
-
-    @property
-    def devices(self) -> Sequence[str]:
-        """Who has states in the window."""
-
-    def learn(self, db: Connection, stream: str, *, tilt: int) -> None:
-        """Hand the window's sums to learning, for which it was charged `tilt` nano-nats."""
-
-    def histogram(self, noises: Mapping[int, AnyNoise], *, tilt: int, device: str | None = None) -> Histogram:
-        """Draw the histogram of all devices or of one, for `tilt` nano-nats."""
 
 
 def nearest_distribution(frequencies: Iterable[float]) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Quantiles that the regions need: normal rectangles and boxes, and χ²."""
+"""Quantiles that the regions need: of two and of several normal variables jointly, and of χ²."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from statistics import NormalDist
 import numpy as np
 
 from hushmq.calibrator.models.binary.binary_moments import Floats
+from hushmq.pufferfish.bisection import bisection
 
 _NORMAL = NormalDist()
 _ANGLES = np.linspace(0.0, math.pi / 2, 17)
 DRAWS, TRIES = 256, 4
-"""Draws on which a box is looked at, and sizes of it that are tried."""
+"""Draws for a joint quantile, and values that are tried for it."""
 TOGETHER = 16
-"""Boxes looked at together: so many fit into a processor's cache."""
+"""Regions computed together: so many fit into a processor's cache."""
 
 
 def chi_square_quantile(probability: float, freedom: int) -> float:
@@ -54,24 +55,21 @@ def _rectangle(confidence: float, angle: float) -> float:
             for point, weight in zip(points.tolist(), weights.tolist(), strict=True)
         )
 
-    low, high = 0.0, 10.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if inside(middle) < confidence else (low, middle)
+    _, high = bisection(lambda c: inside(c) < confidence, 0.0, 10.0, steps=40)
     return high
 
 
-def box_quantiles(confidence: float, columns: Floats) -> Floats:
+def joint_quantiles(confidence: float, columns: Floats) -> Floats:
     """C with P(|a_e·Z| ≤ c for all e) = confidence for Z standard normal, to 1%, or 3% where all are nearly one.
 
     `columns` has the a_e, of length 1, in its last axis, for each of its first. The chance that some |a_e·Z| exceeds c
     is Σ_e P(|a_e·Z| > c) times the mean of 1/(how many exceed it) over draws in which a chosen one does (Naiman and
     Wynn 1997). The draws are the same every time. C lies between the quantile of one and Šidák's, for independent ones.
     """
-    boxes = columns.shape[-1]
-    least, most = (_NORMAL.inv_cdf((1 + confidence ** (1 / number)) / 2) for number in (1, boxes))
+    count = columns.shape[-1]
+    least, most = (_NORMAL.inv_cdf((1 + confidence ** (1 / number)) / 2) for number in (1, count))
     tries = np.linspace(least, most, TRIES)
-    known = np.array([2 * boxes * _NORMAL.cdf(-c) for c in tries.tolist()])
+    known = np.array([2 * count * _NORMAL.cdf(-c) for c in tries.tolist()])
     draws, places = _draws(columns.shape[-2])
     beyond = np.array(
         [[-_NORMAL.inv_cdf(place * _NORMAL.cdf(-c)) for place in places] for c in tries.tolist()]
@@ -82,7 +80,7 @@ def box_quantiles(confidence: float, columns: Floats) -> Floats:
 
 
 def _distinct(tries: Floats, beyond: Floats, draws: Floats, columns: Floats) -> Floats:
-    """For each box and each size c: the mean of 1/(how many exceed c) over draws in which a chosen one does."""
+    """For each region and each size c: the mean of 1/(how many exceed c) over draws in which a chosen one does."""
     each, chosen = np.arange(DRAWS), np.arange(DRAWS) % columns.shape[-1]
     values = draws @ columns
     towards = (np.swapaxes(columns, -1, -2) @ columns)[:, chosen]

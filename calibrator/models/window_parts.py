@@ -1,11 +1,10 @@
 """A window whose ticks carry different noise: its parts, one for each noise version, and the frequencies of the whole.
 
-What is asked for is the share of each state among all counted ticks of the window. Given the true states, every tick's
-noise is a draw of its own. So a part's debiased shares are unbiased, and their variance is that of the noise alone.
-The parts are weighed by pufferfish/inference/minimax_weights.py: by their ticks, their noise and the scale of the
-release, never by what was counted. The standard error is a bound of the root mean square, and the interval makes
-room for the bias: it holds the share with 95% probability whatever the states are, as far as sampling error is
-normal.
+The estimand is the share of each state among all counted ticks of the window. Given the true states, the noise is
+independent between ticks. So a part's debiased shares are unbiased, and their variance is that of the noise alone.
+The parts are weighted by pufferfish/inference/minimax_weights.py: by their ticks, their noise and the scale of the
+release, never by what was counted. The standard error bounds the root mean square error, and the interval allows for
+the bias: it contains the share with 95% probability whatever the states are, as far as sampling error is normal.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hushmq.pufferfish.inference.half_width import half_width
-from hushmq.pufferfish.inference.minimax_weights import least_error
+from hushmq.pufferfish.inference.minimax_weights import minimax_weights
 
 DEVIATIONS = 2.0
-"""So many standard deviations from its estimate a share may be, when its variance is asked for."""
+"""The variance of a share is bounded for true shares within so many standard deviations of the estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Part:
     drawn: Sequence[float]
 
     def cautious(self, state: int) -> float:
-        """The sampling variance if as many more ticks are in the worst state as the estimate may be off."""
+        """The sampling variance if the share of the worst state is larger by DEVIATIONS standard deviations."""
         sampling = self.sampling[state]
         off = min(1.0, DEVIATIONS * math.sqrt(sampling + self.drawn[state]))
         return sampling + off * (self.most[state] - sampling)
@@ -58,13 +57,13 @@ class Whole:
 
 def whole(parts: Sequence[Part]) -> Whole:
     """Frequencies of all parts together, with a bound of their root mean square error, and half widths."""
-    weights = least_error([part.ticks for part in parts], [part.worst for part in parts])
-    weighed = list(zip(weights.each, parts, strict=True))
+    weights = minimax_weights([part.ticks for part in parts], [part.worst for part in parts])
+    weighted = list(zip(weights.each, parts, strict=True))
     states = range(len(parts[0].shares))
-    sampling = [sum(a**2 * part.cautious(j) for a, part in weighed) for j in states]
-    drawn = [sum(a**2 * part.drawn[j] for a, part in weighed) for j in states]
+    sampling = [sum(a**2 * part.cautious(j) for a, part in weighted) for j in states]
+    drawn = [sum(a**2 * part.drawn[j] for a, part in weighted) for j in states]
     return Whole(
-        tuple(sum(a * part.shares[j] for a, part in weighed) for j in states),
+        tuple(sum(a * part.shares[j] for a, part in weighted) for j in states),
         tuple(math.sqrt(weights.bias**2 + sampling[j] + drawn[j]) for j in states),
         tuple(half_width(sampling[j], drawn[j], bias=weights.bias) for j in states),
     )

@@ -1,20 +1,20 @@
-"""Each device's chain and the spread of its cohort, from charged statistics.
+"""Each device's chain and the spread of its cohort, fitted to charged statistics.
 
-The model is hierarchical. A chain is described by a = logit π1 and b = logit((q+r)/2); a device's own is
-a_i ~ N(μ_a, T_a), b_i ~ N(μ_b, T_b). Its statistics have the mean and the covariance of
-calibrator/models/binary/binary_moments.py, plus the noise that was charged for. Every noise version is a row of its
-own; a device's rows share its chain.
+The model is hierarchical. A chain is described by a = logit π1 and b = logit((q+r)/2); device i has
+a_i ~ N(μ_a, T_a) and b_i ~ N(μ_b, T_b). Its statistics have the mean and the covariance of
+calibrator/models/binary/binary_moments.py, plus the charged noise. Each noise version has a row; the rows of a device
+share its chain.
 
-Fisher scoring gives each device's information; μ and T follow from the marginal likelihood, in which a device that
-knows little about b is integrated over b exactly. T is not taken at its likeliest value but at the upper end of its
-confidence interval: a spread that is not seen yet is covered. A device's evidence and the cohort's are then
-weighed by their precision, so a device with much evidence stands for itself and one with little is like the others.
+Fisher scoring gives each device's information; μ and T follow from the marginal likelihood, in which b is integrated
+out numerically for a device with little information on it. T is taken not at its maximum likelihood but at the upper
+end of its confidence interval, to cover a spread that the evidence does not show yet. A device's posterior then weights
+its evidence and the cohort's by their precision (shrinkage).
 
-A region that rests on such a T is wider than it need be, most of all where the devices are alike. So a device's is
-made narrower again, by the share CAUTION of what rests on T: the two numbers SPREAD_CONFIDENCE and CAUTION together
-keep its coverage between 93% and 98%, for devices alike and for devices as different as may be (docs/estimation.md).
-That is for regions of 95%. The smaller the error asked for, the more it is made of cohorts whose T was taken too small,
-and the less may be taken off: calibrator/models/binary/binary_region.py gives it back.
+A region computed with such a T is wider than needed, most of all where the devices are alike. So the part of a device's
+deviation that is due to T is reduced by the share CAUTION; SPREAD_CONFIDENCE and CAUTION together keep the coverage of
+95% regions between 93% and 98%, for equal devices and for very different ones (docs/estimation.md). At smaller errors
+more of the error comes from cohorts whose T was underestimated, and less may be taken off:
+calibrator/models/binary/binary_region.py undoes the reduction in part.
 """
 
 from __future__ import annotations
@@ -26,71 +26,31 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from hushmq.calibrator.models.binary.binary_evidence import BinaryEvidence
 from hushmq.calibrator.models.binary.binary_moments import STATISTICS, Floats, band_powers, covariance, mean
-from hushmq.calibrator.models.binary.binary_statistics import REACH, WIDTHS
+from hushmq.calibrator.models.binary.binary_statistics import REACH
 from hushmq.calibrator.models.device_spread import HIGHEST, LOWEST, VAGUE, Likelihood, centred, upper_ends
+from hushmq.calibrator.models.lag_bands import WIDTHS
 
 FEWEST_DEVICES = 3
-"""Two devices say nothing about the spread of a cohort."""
+"""With two devices the spread of a cohort cannot be estimated."""
 CAUTION = 0.33
-"""How much narrower a device's 95% region is made where it rests on T alone."""
+"""By this share the part of a device's deviation that is due to T is reduced, for 95% regions."""
 WIDE = 0.1
 """The variance of b beyond which a device's likelihood is integrated over b rather than taken as a normal one."""
 NARROW = 0.09
-"""The T below which N(μ, T) is narrower than any such likelihood, and the few NODES of the normal law will do."""
+"""The T below which N(μ, T) is narrower than any such likelihood, so that Gauss–Hermite quadrature suffices."""
 NODES, _weights = np.polynomial.hermite_e.hermegauss(15)
 WEIGHTS = _weights / _weights.sum()
 GRID = np.linspace(LOWEST[1], HIGHEST[1], 39)
-"""Else b runs over its whole range, in steps of 0.25: N(μ, T) times a likelihood deviates by at least 0.21."""
+"""Otherwise b is integrated over its whole range in steps of 0.25; the integrand has a deviation of at least 0.21."""
 _WIDTH = np.array(WIDTHS, dtype=float)
 _REACH = np.array(REACH) / np.array([1, *WIDTHS])
 """What one state moves in the counts that are shares of ticks: a band's changes are summed over its lags."""
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """Charged statistics, one row per device and noise version, as arrays.
-
-    `variance` is that of the noise on `ones`, summed over draws; on a band it is that times the square of its reach.
-    """
-
-    devices: tuple[str, ...]
-    device: NDArray[np.int64]
-    rho0: Floats
-    rho1: Floats
-    ticks: Floats
-    ones: Floats
-    starts: Floats
-    changes: Floats
-    variance: Floats
-
-    def together(self) -> Evidence:
-        """The same evidence as if one device had sent all of it: one row per noise setting."""
-        _, rows = np.unique(np.stack([self.rho0, self.rho1]), axis=1, return_inverse=True)
-        rows = rows.reshape(-1)
-        size = int(rows.max(initial=-1)) + 1
-
-        def summed(values: Floats) -> Floats:
-            total = np.zeros((size, *values.shape[1:]))
-            np.add.at(total, rows, values)
-            return total
-
-        def one_of(values: Floats) -> Floats:
-            kept = np.zeros(size)
-            kept[rows] = values
-            return kept
-
-        return Evidence(
-            ("all",),
-            np.zeros(size, dtype=np.int64),
-            one_of(self.rho0),
-            one_of(self.rho1),
-            *(summed(values) for values in (self.ticks, self.ones, self.starts, self.changes, self.variance)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
+class BinaryFit:
     """The cohort and each of its devices, in (a, b)."""
 
     devices: tuple[str, ...]
@@ -100,10 +60,10 @@ class Fit:
     centre_variance: Floats
     chains: Floats
     covariances: Floats
-    leaning: Floats
-    """How much of each device's a and b is the cohort's: 1 with no evidence of its own, 0 with plenty."""
-    resting: Floats
-    """How much of each device's variances rests on T alone; CAUTION of that share is off their roots already."""
+    shrinkage: Floats
+    """The weight of the cohort in each device's a and b: 1 without evidence of the device, 0 with plenty."""
+    spread_share: Floats
+    """The share of each device's deviations that is due to T, of which CAUTION is already taken off."""
 
 
 def chain(x: Floats) -> tuple[Floats, Floats]:
@@ -111,13 +71,13 @@ def chain(x: Floats) -> tuple[Floats, Floats]:
     return 1 / (1 + np.exp(-x[..., 0])), 1 - 2 / (1 + np.exp(-x[..., 1]))
 
 
-def fit(evidence: Evidence) -> Fit | None:
+def fit(evidence: BinaryEvidence) -> BinaryFit | None:
     """Fit the hierarchy; None where there are too few devices or no ticks."""
     m = len(evidence.devices)
     together = pooled(evidence)
     if m < FEWEST_DEVICES or together is None:
         return None
-    statistics = Observed.of(evidence)
+    statistics = BinaryShares.of(evidence)
     centre, spread = together[0], np.array([0.3, 0.5])
     x = np.repeat(centre[None, :], m, axis=0)
     for _ in range(4):
@@ -129,13 +89,13 @@ def fit(evidence: Evidence) -> Fit | None:
     return _concluded(evidence.devices, statistics.at(x), centre, spread)
 
 
-def pooled(evidence: Evidence) -> tuple[Floats, Floats] | None:
+def pooled(evidence: BinaryEvidence) -> tuple[Floats, Floats] | None:
     """The (a, b) that fits best if all devices had the same chain, and its covariance; None without ticks."""
     evidence = evidence.together()
     x = _starting_point(evidence)
     if x is None:
         return None
-    statistics = Observed.of(evidence)
+    statistics = BinaryShares.of(evidence)
     for _ in range(12):
         here = statistics.at(x[None, :])
         step = np.linalg.solve(here.information[0], here.score[0])
@@ -145,7 +105,7 @@ def pooled(evidence: Evidence) -> tuple[Floats, Floats] | None:
     return x, np.linalg.inv(here.information[0])
 
 
-def _starting_point(evidence: Evidence) -> Floats | None:
+def _starting_point(evidence: BinaryEvidence) -> Floats | None:
     """A first chain for all: π1 from the ones, λ by least squares on a grid."""
     s = 1 - evidence.rho0 - evidence.rho1
     weight = float((s * s * evidence.ticks).sum())
@@ -185,26 +145,26 @@ class _Devices:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class BinaryShares:
     """What was observed: shares of ones and of changes, what they are shares of, and their charged variance."""
 
-    evidence: Evidence
+    evidence: BinaryEvidence
     shares: Floats
     roots: Floats
     charged: Floats
 
     @classmethod
-    def of(cls, evidence: Evidence) -> Observed:
+    def of(cls, evidence: BinaryEvidence) -> BinaryShares:
         counts = np.concatenate([evidence.ticks[:, None], evidence.starts], axis=1)
         known = counts > 0
         counts = np.where(known, counts, 1.0)
         shares = np.concatenate([evidence.ones[:, None], evidence.changes / _WIDTH], axis=1) / counts
-        # What was not counted has no say: its variance is beyond all others.
+        # What was not counted gets a variance so large that it has no weight.
         charged = np.where(known, evidence.variance[:, None] * _REACH**2 / counts**2, 1e12)
         return cls(evidence, shares, np.sqrt(counts), charged)
 
     def at(self, x: Floats) -> _Devices:
-        """Weigh the statistics by their covariance at x, and sum each device's rows."""
+        """Weight the statistics by their covariance at x, and sum each device's rows."""
         one = self.evidence
         pi1, lam = (values[one.device] for values in chain(x))
         expected, slopes = mean(pi1, lam, one.rho0, one.rho1)
@@ -311,7 +271,7 @@ def _marginal(devices: _Devices, coordinate: int, centre: Floats, spread: Floats
 
 
 def _on_grid(mu: float, T: float) -> Floats:
-    """What N(μ, T) gives to each value of the grid; the ends have all that lies beyond them."""
+    """The probabilities of the grid's values under N(μ, T); the ends have all that lies beyond them."""
     step, deviation = GRID[1] - GRID[0], math.sqrt(T)
     weights: Floats = np.exp(-((GRID - mu) ** 2) / (2 * T)) * step / (deviation * math.sqrt(2 * math.pi))
     law = NormalDist(mu, deviation)
@@ -320,29 +280,29 @@ def _on_grid(mu: float, T: float) -> Floats:
     return weights
 
 
-def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread: Floats) -> Fit:
+def _concluded(names: tuple[str, ...], devices: _Devices, centre: Floats, spread: Floats) -> BinaryFit:
     """μ, T at the upper ends of its intervals, and each device's posterior under them."""
     m = len(names)
-    leant_on, spread_, known = np.zeros((3, 2)), spread.copy(), np.zeros(2)
+    at_upper_end, spread_, known = np.zeros((3, 2)), spread.copy(), np.zeros(2)
     centre = centre.copy()
     means, variances = np.zeros((m, 2)), np.zeros((m, 2))
     for coordinate in (0, 1):
         likelihood = _marginal(devices, coordinate, centre, spread)
         own, any_ = upper_ends(likelihood, centre[coordinate], m)
-        leant_on[:, coordinate] = own.mu, own.T, own.variance
+        at_upper_end[:, coordinate] = own.mu, own.T, own.variance
         centre[coordinate], spread_[coordinate], known[coordinate] = any_.mu, any_.T, any_.variance
         _, means[:, coordinate], variances[:, coordinate] = likelihood(own.mu, own.T)
     centre, means = (np.clip(values, LOWEST, HIGHEST) for values in (centre, means))
-    _, upper, of_centre = leant_on
+    _, upper, of_centre = at_upper_end
     joint = np.linalg.inv(devices.information + np.diag(1 / upper))
     correlation = joint[:, 0, 1] / np.sqrt(joint[:, 0, 0] * joint[:, 1, 1])
-    leaning = np.minimum(1.0, variances / upper)
-    whole = variances + leaning**2 * of_centre
-    # A vague μ is read off the likelihood, as cautiously as T.
+    shrinkage = np.minimum(1.0, variances / upper)
+    whole = variances + shrinkage**2 * of_centre
+    # A μ with a large variance is estimated from the likelihood, with the same caution as T.
     cautious = np.where(of_centre > VAGUE, whole, variances)
-    resting = leaning * cautious / whole
-    variances = whole * (1 - CAUTION * resting) ** 2
+    spread_share = shrinkage * cautious / whole
+    variances = whole * (1 - CAUTION * spread_share) ** 2
     covariances = np.zeros((m, 2, 2))
     covariances[:, [0, 1], [0, 1]] = variances
     covariances[:, 0, 1] = covariances[:, 1, 0] = correlation * np.sqrt(variances[:, 0] * variances[:, 1])
-    return Fit(names, centre, spread_, known, means, covariances, leaning, resting)
+    return BinaryFit(names, centre, spread_, known, means, covariances, shrinkage, spread_share)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, WIDTHS
+from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
 
 Floats = NDArray[np.float64]
 

@@ -1,60 +1,57 @@
-"""Regions of a fit: boxes of (q, r) that hold a device's chain, or the cohort's centre, with a given confidence."""
+"""Confidence regions of a fit: intervals of q and r that hold a device's chain, or the cohort's centre."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from hushmq.calibrator.models.binary.binary_fit import CAUTION, Fit, chain
+from hushmq.calibrator.models.binary.binary_fit import CAUTION, BinaryFit, chain
 from hushmq.calibrator.models.binary.binary_moments import Floats
+from hushmq.calibrator.models.confidence import CONFIDENCE, widened
 from hushmq.calibrator.models.quantiles import rectangle_quantiles
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 
-CONFIDENCE = 0.95
-DOUBT = 1.5
-"""A region this much wider, in angles arcsin √p, is what is not excluded beyond doubt."""
+UNRESTRICTED = BinaryTheta(1e-9, 1 - 1e-9, 1e-9, 1 - 1e-9)
+"""The Θ that excludes nothing."""
 
 
-def cohort_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
-    """A box that holds the chain of a device of this cohort, whichever it is."""
+def cohort_region(found: BinaryFit, confidence: float = CONFIDENCE) -> BinaryTheta:
+    """Θ that holds the chain of any one device of this cohort with the given confidence."""
     whole = np.diag(found.spread + found.centre_variance)[None]
-    low, high = _boxes(found.centre[None], whole, confidence)
-    return _box(low[0], high[0])
+    low, high = _rectangles(found.centre[None], whole, confidence)
+    return _theta(low[0], high[0])
 
 
-def device_regions(found: Fit, confidence: float = CONFIDENCE) -> dict[str, Box]:
-    """For every device, a box that holds its own chain."""
-    low, high = _boxes(found.chains, found.covariances * _given_back(found, confidence), confidence)
-    return {name: _box(*ends) for name, *ends in zip(found.devices, low, high, strict=True)}
+def device_regions(found: BinaryFit, confidence: float = CONFIDENCE) -> dict[str, BinaryTheta]:
+    """For every device, Θ that holds its chain."""
+    low, high = _rectangles(found.chains, found.covariances * _restored(found, confidence), confidence)
+    return {name: _theta(*ends) for name, *ends in zip(found.devices, low, high, strict=True)}
 
 
-def _given_back(found: Fit, confidence: float) -> Floats:
-    """What makes up for the caution in the covariances, where the error is smaller than the one it was found for."""
+def _restored(found: BinaryFit, confidence: float) -> Floats:
+    """The factor that undoes part of CAUTION where the error is smaller than the one for which it was determined."""
     share = min(1.0, (1 - confidence) / (1 - CONFIDENCE))
-    factor = (1 - share * CAUTION * found.resting) / (1 - CAUTION * found.resting)
+    factor = (1 - share * CAUTION * found.spread_share) / (1 - CAUTION * found.spread_share)
     both: Floats = factor[:, :, None] * factor[:, None, :]
     return both
 
 
-def centre_region(found: Fit, confidence: float = CONFIDENCE) -> Box:
-    """A box that holds the cohort's centre: how well the average is known, whatever the spread."""
-    low, high = _boxes(found.centre[None], np.diag(found.centre_variance)[None], confidence)
-    return _box(low[0], high[0])
+def centre_region(found: BinaryFit, confidence: float = CONFIDENCE) -> BinaryTheta:
+    """Θ that holds the cohort's centre: how well the average is known, whatever the spread."""
+    low, high = _rectangles(found.centre[None], np.diag(found.centre_variance)[None], confidence)
+    return _theta(low[0], high[0])
 
 
-def with_doubt(low: float, high: float) -> tuple[float, float]:
-    """An interval of probabilities made wider by DOUBT."""
-    a, b = math.asin(math.sqrt(low)), math.asin(math.sqrt(high))
-    more = (DOUBT - 1) * (b - a) / 2
-    return math.sin(max(0.0, a - more)) ** 2, math.sin(min(math.pi / 2, b + more)) ** 2
+def widened_theta(theta: BinaryTheta) -> BinaryTheta:
+    """Θ with both intervals widened (calibrator/models/confidence.py), within UNRESTRICTED."""
+    ends = (*widened(theta.q_low, theta.q_high), *widened(theta.r_low, theta.r_high))
+    return BinaryTheta(*(min(UNRESTRICTED.q_high, max(UNRESTRICTED.q_low, end)) for end in ends))
 
 
-def _box(low: Floats, high: Floats) -> Box:
-    return Box(float(low[0]), float(high[0]), float(low[1]), float(high[1]))
+def _theta(low: Floats, high: Floats) -> BinaryTheta:
+    return BinaryTheta(float(low[0]), float(high[0]), float(low[1]), float(high[1]))
 
 
-def _boxes(x: Floats, covariances: Floats, confidence: float) -> tuple[Floats, Floats]:
+def _rectangles(x: Floats, covariances: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Equal multiples of the standard deviations of logit q and logit r, so many that both hold with the confidence."""
     pi1, lam = chain(x)
     total = 1 - lam

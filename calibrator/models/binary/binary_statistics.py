@@ -3,30 +3,25 @@
 With Z the sanitized states, `changes` of a band (a … b) is Σ_{h=a}^{b} Σ_t [Z_t ≠ Z_{t+h}]. Flipping one state moves
 `ones` by 1 and every lag's changes by at most 2, so those of a band of w lags by 2w. To these reaches the noise is cut
 (pufferfish/noise/joint_noise.py): a band costs no more than a single lag would, and averages over all its lags.
-
-Every lag of a band is counted from the same starting ticks, so that the mean of a band is the plain mean of its
-lags whatever the gaps are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-BANDS = ((1, 1), (2, 4), (5, 13), (14, 40))
-"""First and last lag of each band. They widen threefold: within a band λ^h changes little where it is not small."""
-WIDTHS = tuple(last - first + 1 for first, last in BANDS)
+from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
+
 REACH = (1, *(2 * width for width in WIDTHS))
 """The most that one sanitized state moves `ones` and each band's changes."""
 
 
 @dataclass(slots=True)
-class Sums:
+class BinarySums:
     """Exact sums of sanitized states under one noise version. Secret until noise is added.
 
-    `starts` of a band: the ticks t from which all its lags could be looked at; its pairs are starts × lags.
+    `starts` of a band: the ticks t from which all its lags could be counted; its pairs are starts × lags.
     """
 
     ticks: int = 0
@@ -61,17 +56,3 @@ class Sums:
             self.changes[band] += sum(
                 ((bits ^ bits >> lag) & mask).bit_count() for lag in range(first, last + 1)
             )
-
-
-def runs(pieces: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """Join pieces (first tick, states), in order of their ticks, wherever one continues the one before."""
-    parts: list[bytes] = []
-    following: int | None = None
-    for first, states in pieces:
-        if first != following and parts:
-            yield b"".join(parts)
-            parts = []
-        parts.append(states)
-        following = first + len(states)
-    if parts:
-        yield b"".join(parts)

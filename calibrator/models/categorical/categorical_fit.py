@@ -1,14 +1,14 @@
-"""Each device's chain of k states and the spread of its cohort, from charged statistics.
+"""Each device's chain of k states and the spread of its cohort, fitted to charged statistics.
 
 The model is that of calibrator/models/binary/binary_fit.py, in k·(k−1) coordinates: a chain is x with x_uv =
-log(P_uv/P_uu), a device's own is x_i ~ N(μ, diag T), and its statistics have the mean and covariance of
-calibrator/models/categorical/categorical_moments.py, plus the noise that was charged for. Every noise version is a
-row of its own; a device's rows share its chain.
+log(P_uv/P_uu), device i has x_i ~ N(μ, diag T), and its statistics have the mean and covariance of
+calibrator/models/categorical/categorical_moments.py, plus the charged noise. Each noise version has a row; the rows of
+a device share its chain.
 
-Scoring with the weights of independent states gives each device's estimate; its variance is that of the estimate
-under the covariance the statistics really have. μ follows by generalised least squares, T coordinate by coordinate
-from the restricted likelihood, at the upper end of its confidence interval: a spread that is not seen yet is covered.
-What a device's region owes to T alone is then made narrower, as for two states.
+Scoring with the weights of independent states gives each device's estimate, and the covariance that the statistics
+really have gives its variance (a sandwich estimator). μ follows by generalised least squares, T coordinate by
+coordinate from the restricted likelihood, at the upper end of its confidence interval, to cover a spread that the
+evidence does not show yet. The part of a device's deviation that is due to T is then reduced, as for two states.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushmq.calibrator.models.binary.binary_fit import FEWEST_DEVICES
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, WIDTHS
+from hushmq.calibrator.models.categorical.categorical_evidence import CategoricalEvidence
 from hushmq.calibrator.models.categorical.categorical_moments import (
     HIGHEST,
     LOWEST,
@@ -37,20 +36,21 @@ from hushmq.calibrator.models.categorical.categorical_moments import (
 )
 from hushmq.calibrator.models.categorical.categorical_statistics import COARSENESS
 from hushmq.calibrator.models.device_spread import NEGLIGIBLE
+from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
 from hushmq.calibrator.models.quantiles import chi_square_quantile
 
 DEVIATIONS = np.geomspace(0.005, 3.0, 48)
 """Standard deviations between devices that are tried, in logits."""
 OWN_CONFIDENCE = 0.99
-"""One-sided, for each coordinate of the spread T that a device's own region leans on."""
+"""One-sided, for each coordinate of the spread T in a device's region."""
 ANY_CONFIDENCE = 0.9
-"""One-sided, for each coordinate of the spread T in the region of a device nothing is known of."""
+"""One-sided, for each coordinate of the spread T in the region of a device without evidence."""
 CAUTION = 0.35
-"""How much narrower a device's region is made where it rests on T alone; chosen with the above (docs/estimation.md)."""
+"""By this share the part of a device's deviation that is due to T is reduced (docs/estimation.md)."""
 PULL = 4.0
 """The variance around its starting point of the chain that fits all devices together: it only keeps it in bounds."""
 SETTLED = 0.01
-"""Logits by which the last step moved the chains at most: a step on would not be seen in any region."""
+"""Scoring ends when a step moves no chain by more logits than this: no region would show another step."""
 RIDGE = 1e-6
 """Information on a logit that is as good as none."""
 SHARPEST = 1e-7
@@ -59,46 +59,7 @@ _SPACES = np.log([0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 0.95])
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceK:
-    """Charged statistics, one row per device and noise version, as arrays.
-
-    `variance` is that of the noise on one of `counts`, summed over windows; on a band it is that times
-    (width·coarseness)².
-    """
-
-    devices: tuple[str, ...]
-    device: NDArray[np.int64]
-    emission: Floats
-    ticks: Floats
-    counts: Floats
-    starts: Floats
-    pairs: Floats
-    variance: Floats
-
-    @property
-    def k(self) -> int:
-        return int(self.emission.shape[-1])
-
-    def together(self) -> EvidenceK:
-        """The same evidence as if one device had sent all of it: one row per emission."""
-        kept, rows = np.unique(self.emission.reshape(len(self.emission), -1), axis=0, return_inverse=True)
-        rows = rows.reshape(-1)
-
-        def summed(values: Floats) -> Floats:
-            total = np.zeros((len(kept), *values.shape[1:]))
-            np.add.at(total, rows, values)
-            return total
-
-        return EvidenceK(
-            ("all",),
-            np.zeros(len(kept), dtype=np.int64),
-            kept.reshape(-1, self.k, self.k),
-            *(summed(values) for values in (self.ticks, self.counts, self.starts, self.pairs, self.variance)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FitK:
+class CategoricalFit:
     """The cohort and each of its devices, in x."""
 
     k: int
@@ -111,13 +72,13 @@ class FitK:
     covariances: Floats
 
 
-def fit(evidence: EvidenceK) -> FitK | None:
+def fit(evidence: CategoricalEvidence) -> CategoricalFit | None:
     """Fit the hierarchy; None where there are too few devices or no ticks."""
     m = len(evidence.devices)
     if m < FEWEST_DEVICES or not evidence.ticks.sum() > 0:
         return None
     centre = pooled(evidence)
-    statistics = ObservedK.of(evidence, centre)
+    statistics = CategoricalShares.of(evidence, centre)
     spread = np.full(len(centre), 0.3)
     x = np.repeat(centre[None, :], m, axis=0)
     for _ in range(6):
@@ -137,12 +98,12 @@ def fit(evidence: EvidenceK) -> FitK | None:
     wide = _spread(*alone, confidence=ANY_CONFIDENCE)
     upper = _spread(*alone, confidence=OWN_CONFIDENCE)
     (middle, any_), (_, own) = (_settled(devices, centre, T) for T in (wide, upper))
-    leaning = own.covariances / upper
-    whole = own.covariances + leaning @ own.centre_covariance @ np.swapaxes(leaning, 1, 2)
-    # Of a coordinate's variance, what is its device's own; and of that the share that is T's.
-    mine, share = (np.diagonal(each, axis1=1, axis2=2) for each in (own.covariances, leaning))
+    shrinkage = own.covariances / upper
+    whole = own.covariances + shrinkage @ own.centre_covariance @ np.swapaxes(shrinkage, 1, 2)
+    # The device's part of each coordinate's variance, and the share of it that is due to T.
+    mine, share = (np.diagonal(each, axis1=1, axis2=2) for each in (own.covariances, shrinkage))
     narrower = 1 - CAUTION * share * mine / np.diagonal(whole, axis1=1, axis2=2)
-    return FitK(
+    return CategoricalFit(
         evidence.k,
         evidence.devices,
         middle,
@@ -159,13 +120,13 @@ def _settled(devices: _Devices, centre: Floats, spread: Floats) -> tuple[Floats,
     return centre, _posterior(devices, centre, spread)
 
 
-def pooled(evidence: EvidenceK) -> Floats:
+def pooled(evidence: CategoricalEvidence) -> Floats:
     """The x that fits best if all devices had the same chain."""
     evidence = evidence.together()
     begin = x = _starting_point(evidence)
     for turn in range(15):
         if turn % 5 == 0:
-            statistics = ObservedK.of(evidence, x, plain=True)
+            statistics = CategoricalShares.of(evidence, x, plain=True)
         here = statistics.at(x[None])
         information = here.information[0] + np.eye(len(x)) / PULL
         step = np.linalg.solve(information, here.score[0] + (begin - x) / PULL)
@@ -175,7 +136,7 @@ def pooled(evidence: EvidenceK) -> Floats:
     return x
 
 
-def _starting_point(evidence: EvidenceK) -> Floats:
+def _starting_point(evidence: CategoricalEvidence) -> Floats:
     """A first chain for all: π from the counts, and of P = (1−b)·I + b·1π the b with the smallest residual."""
     k = evidence.k
     estimate = sum(
@@ -187,7 +148,7 @@ def _starting_point(evidence: EvidenceK) -> Floats:
     chains = [described(np.eye(k) * (1 - b) + b * pi) for b in np.exp(_SPACES)]
     lost = []
     for x in chains:
-        statistics = ObservedK.of(evidence, x, plain=True)
+        statistics = CategoricalShares.of(evidence, x, plain=True)
         residual = statistics.shares - seen(*hidden(x, k), evidence.emission)
         lost.append(float((residual[:, None, :] @ statistics.weights @ residual[:, :, None]).sum()))
     return chains[int(np.argmin(lost))]
@@ -203,13 +164,13 @@ class _Devices:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedK:
+class CategoricalShares:
     """What was observed: shares, their weights, and the covariance that the shares have.
 
     Row by row; where all rows have as many ticks behind the same noise, one of both stands for all.
     """
 
-    evidence: EvidenceK
+    evidence: CategoricalEvidence
     shares: Floats
     weights: Floats
     covariance: Floats
@@ -217,8 +178,8 @@ class ObservedK:
     """The shares expected of the chain at which the covariance was found."""
 
     @classmethod
-    def of(cls, evidence: EvidenceK, x: Floats, *, plain: bool = False) -> ObservedK:
-        """Weigh the evidence as for the chain x; `plain` takes independent states' covariance for the real one."""
+    def of(cls, evidence: CategoricalEvidence, x: Floats, *, plain: bool = False) -> CategoricalShares:
+        """Weight the evidence as for the chain x; `plain` takes independent states' covariance for the real one."""
         k, rows = evidence.k, len(evidence.emission)
         cells = np.repeat([1, *[k * k] * len(BANDS)], [k, *[1] * len(BANDS)])
         per_band = np.repeat(np.array(WIDTHS, dtype=float), k * k)
@@ -233,7 +194,7 @@ class ObservedK:
         n = np.where(known, n, 1.0)
         sums = np.concatenate([evidence.counts, evidence.pairs.reshape(rows, -1)], axis=1)
         shares = np.where(known, sums / (width * n), 0.0)
-        # What was not counted has no say: its variance is beyond all others.
+        # What was not counted gets a variance so large that it has no weight.
         charged = np.where(known, evidence.variance[:, None] * (scale / width / n) ** 2, 1e6)
         typical = seen(*hidden(x, k), evidence.emission)
         roots = np.sqrt(n)

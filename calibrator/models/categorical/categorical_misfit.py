@@ -1,11 +1,11 @@
-"""How far data of k states is from a first-order chain: states that recur over long lags more than fitted ones do.
+"""How far data of k states is from a first-order chain: states recur over long lags more often than predicted.
 
 The correlation over a band is (Σ_u P(X_t = u, X_{t+h} = u) − Σ π_u²)/(1 − Σ π_u²), averaged over its lags: 1 if the
-state stays, 0 if it is forgotten. It is read off the pairs, debiased through the emission, and compared with what the
-devices' own fitted chains have, averaged over what is not known of them; how far that varies is part of the error.
-Where a band's excess is beyond doubt, the chain that has the correlation seen there is slower than the fitted one:
+state stays, 0 if it is forgotten. It is estimated from the pairs, debiased through the emission, and compared with that
+of the devices' fitted chains, averaged over their posterior, whose deviation is part of the error.
+Where a band's excess is significant, the chain with the observed correlation is slower than the fitted one:
 I − κ·(I − P) with κ < 1 has the same π, and log κ is the shift. Θ covers it by reaching to chains slower by the κ that
-its own slowest chain needs (calibrator/models/binary/binary_misfit.py).
+its own slowest chain needs (calibrator/models/misfit.py).
 """
 
 from __future__ import annotations
@@ -15,30 +15,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hushmq.calibrator.models.binary.binary_misfit import ERROR, Misfit, doubt, pooled_bands
-from hushmq.calibrator.models.binary.binary_statistics import BANDS
-from hushmq.calibrator.models.categorical.categorical_fit import EvidenceK, FitK, ObservedK
+from hushmq.calibrator.models.categorical.categorical_evidence import CategoricalEvidence
+from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit, CategoricalShares
 from hushmq.calibrator.models.categorical.categorical_moments import (
     Floats,
     band_means,
     stationary,
     transitions,
 )
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals, Rows
+from hushmq.calibrator.models.lag_bands import BANDS
+from hushmq.calibrator.models.misfit import ERROR, Misfit, critical_value, pooled_bands
+from hushmq.pufferfish.bisection import bisection
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.transition_intervals import Rows, TransitionIntervals
 
 DRAWS = 48
 """Chains drawn for each device, with the same draws every time, to average over what is not known of it."""
 SLOWEST = 1e-3
-"""No κ below this is looked for."""
+"""The smallest κ that is considered."""
 
 
-def measure(evidence: EvidenceK, found: FitK, error: float = ERROR) -> Misfit:
-    """Compare the correlation seen with the fitted chains, pooled over devices by precision.
+def measure(evidence: CategoricalEvidence, found: CategoricalFit, error: float = ERROR) -> Misfit:
+    """Compare the observed correlation with that of the fitted chains, pooled over devices by precision.
 
-    With at most the probability `error` chains of first order are taken for a misfit.
+    First-order chains are taken for a misfit with at most the probability `error`.
     """
     k = found.k
-    observed = ObservedK.of(evidence, found.centre)
+    observed = CategoricalShares.of(evidence, found.centre)
     inverse = np.linalg.inv(evidence.emission)
     P = transitions(found.chains, k)[evidence.device]
     pi = stationary(P)
@@ -58,9 +61,9 @@ def measure(evidence: EvidenceK, found: FitK, error: float = ERROR) -> Misfit:
     )
     weight = strength**2 / sampling
     drawn = _drawn(found)[evidence.device]
-    # One draw is the same for all devices: what is not known of one may not be known of any.
-    vague = ((weight[:, None] * drawn).sum(axis=0) / weight.sum(axis=0)).std(axis=0)
-    bands = pooled_bands(seen, drawn.mean(axis=1), weight, doubt(error), vague)
+    # One draw is the same for all devices: their errors may have a common cause.
+    deviation = ((weight[:, None] * drawn).sum(axis=0) / weight.sum(axis=0)).std(axis=0)
+    bands = pooled_bands(seen, drawn.mean(axis=1), weight, critical_value(error), deviation)
     centre = transitions(found.centre, k)
     return Misfit(bands, min(0.0, *(_shift(centre, index, band.excess) for index, band in enumerate(bands))))
 
@@ -74,7 +77,7 @@ def correlations(P: Floats) -> Floats:
     return found
 
 
-def _drawn(found: FitK) -> Floats:
+def _drawn(found: CategoricalFit) -> Floats:
     """The correlations of chains drawn for each device, on a second axis.
 
     P_uv/P_uu is drawn as many times larger, or smaller, as the deviation of x says to first order: where it is all
@@ -93,25 +96,26 @@ def _shift(P: Floats, index: int, excess: float) -> float:
     if not excess:
         return 0.0
     wanted = float(correlations(P)[index]) + excess
-    low, high = math.log(SLOWEST), 0.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        slow = np.eye(len(P)) + math.exp(middle) * (P - np.eye(len(P)))
-        low, high = (middle, high) if correlations(slow)[index] >= wanted else (low, middle)
+
+    def enough(shift: float) -> bool:
+        slow = np.eye(len(P)) + math.exp(shift) * (P - np.eye(len(P)))
+        return bool(correlations(slow)[index] >= wanted)
+
+    low, _ = bisection(enough, math.log(SLOWEST), 0.0, steps=40)
     return low
 
 
-def slowed(theta: Class, lasting: Sequence[float]) -> Class:
-    """The chains of Θ, each with its transitions as much rarer as the slowest needs to cover the shares that last."""
+def slowed(theta: CategoricalTheta, shares: Sequence[float]) -> CategoricalTheta:
+    """The chains of Θ, each with its transitions made rarer until the slowest chain has these persistent shares."""
     slowest = _slowest(theta.forward)
     own = correlations(slowest)
     kappa = math.exp(
-        min(_shift(slowest, index, float(e * (1 - own[index]))) for index, e in enumerate(lasting))
+        min(_shift(slowest, index, float(e * (1 - own[index]))) for index, e in enumerate(shares))
     )
-    return Class(*(_slowed(each, kappa) for each in (theta.forward, theta.backward)))
+    return CategoricalTheta(*(_slowed(each, kappa) for each in (theta.forward, theta.backward)))
 
 
-def _slowest(intervals: Intervals) -> Floats:
+def _slowest(intervals: TransitionIntervals) -> Floats:
     """The states as likely to stay as they can be, the rest shared as the middles of the intervals are."""
     P: Floats = (np.array(intervals.low) + np.array(intervals.high)) / 2
     stays = np.minimum(np.diag(np.array(intervals.high)), 1 - SLOWEST)
@@ -121,11 +125,11 @@ def _slowest(intervals: Intervals) -> Floats:
     return P
 
 
-def _slowed(intervals: Intervals, kappa: float) -> Intervals:
+def _slowed(intervals: TransitionIntervals, kappa: float) -> TransitionIntervals:
     def moved(rows: Rows) -> Rows:
         return tuple(
             tuple(1 - kappa * (1 - p) if u == v else kappa * p for v, p in enumerate(row))
             for u, row in enumerate(rows)
         )
 
-    return Intervals(moved(intervals.low), moved(intervals.high))
+    return TransitionIntervals(moved(intervals.low), moved(intervals.high))

@@ -5,7 +5,7 @@ X is a stationary chain with transitions P and distribution π; Z is X through B
 
 Chains are described by x, with x_uv = log(P_uv/P_uu) for u ≠ v, row by row.
 
-The statistics are weighed as if Z were drawn independently at every tick (`weights`): then centred products at
+The statistics are weighted as if Z were drawn independently at every tick (`weights`): then centred products at
 different lags are uncorrelated, and their covariance is M⊗M with M = diag(μ) − μμᵀ. Their real covariance is
 measured on states simulated from the fitted chain (`simulated`), with the same draws every time.
 """
@@ -17,8 +17,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, WIDTHS
 from hushmq.calibrator.models.categorical.categorical_statistics import pairs_of
+from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
 
 Floats = NDArray[np.float64]
 

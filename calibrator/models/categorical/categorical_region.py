@@ -1,8 +1,8 @@
-"""Regions of a fit of k states: entrywise intervals of the transitions forward and backward in time.
+"""Confidence regions of a fit of k states: entrywise intervals of the transitions forward and backward in time.
 
 An interval is a multiple of the standard deviation of the entry's logit, or of its angle arcsin √p, whichever reaches
 further on either side: where little is known an entry may be all but nothing, and no logit says so. Where next to
-nothing is known, standard deviations are not to be trusted either: the interval is [0, 1]. The multiple makes all
+nothing is known, standard deviations are unreliable as well: the interval is [0, 1]. The multiple makes all
 2·k² intervals hold at once with the confidence asked for, given their correlation: k·(k−1) numbers decide them all.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushmq.calibrator.models.binary import binary_region as region
-from hushmq.calibrator.models.binary.binary_region import CONFIDENCE
-from hushmq.calibrator.models.categorical.categorical_fit import FitK
+from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit
 from hushmq.calibrator.models.categorical.categorical_moments import Floats, stationary, transitions
-from hushmq.calibrator.models.quantiles import box_quantiles
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals, Rows
+from hushmq.calibrator.models.confidence import CONFIDENCE, widened
+from hushmq.calibrator.models.quantiles import joint_quantiles
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.transition_intervals import Rows, TransitionIntervals
 
 VAGUE = 3.0
 """Logits beyond which an interval's half says that next to nothing is known: then nothing is claimed."""
@@ -39,7 +39,7 @@ def intervals(x: Floats, covariances: Floats, k: int, confidence: float) -> tupl
     slopes = ((there[:, 1:] - there[:, :1]) / _STEP).reshape(len(x), p, -1)
     columns = np.swapaxes(np.linalg.cholesky(covariances), 1, 2) @ slopes
     deviation = np.sqrt((columns**2).sum(axis=1))
-    multiple = box_quantiles(confidence, columns / np.maximum(deviation, 1e-300)[:, None, :])
+    multiple = joint_quantiles(confidence, columns / np.maximum(deviation, 1e-300)[:, None, :])
     reach = (multiple[:, None] * deviation).reshape(middle.shape)
     logit, far = np.log(middle) - np.log1p(-middle), np.minimum(reach / (middle * (1 - middle)), 40.0)
     angle, wide = np.arcsin(np.sqrt(middle)), reach / np.sqrt(4 * middle * (1 - middle))
@@ -49,55 +49,68 @@ def intervals(x: Floats, covariances: Floats, k: int, confidence: float) -> tupl
     return np.where(far > VAGUE, 0.0, low), np.where(far > VAGUE, 1.0, high)
 
 
-def cohort_intervals(found: FitK, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+def cohort_intervals(found: CategoricalFit, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
     """Ends that hold the chain of a device of this cohort, whichever it is."""
     whole = (found.centre_covariance + np.diag(found.spread))[None]
     low, high = intervals(found.centre[None], whole, found.k, confidence)
     return low[0], high[0]
 
 
-def device_intervals(found: FitK, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+def device_intervals(found: CategoricalFit, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
     """For every device, ends that hold its own chain."""
     return intervals(found.chains, found.covariances, found.k, confidence)
 
 
-def cohort_region(found: FitK, confidence: float = CONFIDENCE) -> Class:
-    """A class that holds the chain of a device of this cohort, whichever it is."""
-    return _class(*cohort_intervals(found, confidence))
+def cohort_region(found: CategoricalFit, confidence: float = CONFIDENCE) -> CategoricalTheta:
+    """Θ that holds the chain of any one device of this cohort with the given confidence."""
+    return _theta(*cohort_intervals(found, confidence))
 
 
-def device_regions(found: FitK, confidence: float = CONFIDENCE) -> dict[str, Class]:
-    """For every device, a class that holds its own chain."""
+def device_regions(found: CategoricalFit, confidence: float = CONFIDENCE) -> dict[str, CategoricalTheta]:
+    """For every device, Θ that holds its chain."""
     ends = zip(*device_intervals(found, confidence), strict=True)
-    return {name: _class(*one) for name, one in zip(found.devices, ends, strict=True)}
+    return {name: _theta(*one) for name, one in zip(found.devices, ends, strict=True)}
 
 
-def centre_region(found: FitK, confidence: float = CONFIDENCE) -> Class:
-    """A class that holds the cohort's centre: how well the average is known, whatever the spread."""
+def centre_region(found: CategoricalFit, confidence: float = CONFIDENCE) -> CategoricalTheta:
+    """Θ that holds the cohort's centre: how well the average is known, whatever the spread."""
     low, high = intervals(found.centre[None], found.centre_covariance[None], found.k, confidence)
-    return _class(low[0], high[0])
+    return _theta(low[0], high[0])
 
 
-def point(x: Floats, k: int) -> Class:
+def point(x: Floats, k: int) -> CategoricalTheta:
     """One chain."""
     both = entries(x, k)
-    return _class(both, both)
+    return _theta(both, both)
 
 
-def _class(low: Floats, high: Floats) -> Class:
+def _theta(low: Floats, high: Floats) -> CategoricalTheta:
     """What was found in both directions. That either implies bounds on the other is not used: it is never narrower."""
-    return Class(*(Intervals(_rows(less), _rows(more)) for less, more in zip(low, high, strict=True)))
+    return CategoricalTheta(
+        *(TransitionIntervals(_rows(less), _rows(more)) for less, more in zip(low, high, strict=True))
+    )
 
 
 def _rows(matrix: Floats) -> Rows:
     return tuple(tuple(map(float, row)) for row in matrix)
 
 
-def with_doubt(believed: Intervals) -> Intervals:
-    """Every entry's interval made wider by region.DOUBT."""
+def widened_theta(theta: CategoricalTheta) -> CategoricalTheta:
+    """Θ with every interval widened (calibrator/models/confidence.py)."""
+    return CategoricalTheta(*(_widened(each) for each in (theta.forward, theta.backward)))
+
+
+def _widened(intervals: TransitionIntervals) -> TransitionIntervals:
     ends = [
-        [region.with_doubt(*both) for both in zip(*rows, strict=True)]
-        for rows in zip(believed.low, believed.high, strict=True)
+        [widened(*both) for both in zip(*rows, strict=True)]
+        for rows in zip(intervals.low, intervals.high, strict=True)
     ]
     low, high = (tuple(tuple(both[end] for both in row) for row in ends) for end in (0, 1))
-    return Intervals(low, high)
+    return TransitionIntervals(low, high)
+
+
+def unrestricted(states: int) -> CategoricalTheta:
+    """The Θ that excludes nothing."""
+    low, high = (((end,) * states,) * states for end in (0.0, 1.0))
+    everything = TransitionIntervals(low, high)
+    return CategoricalTheta(everything, everything)

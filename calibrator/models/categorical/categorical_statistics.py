@@ -6,9 +6,8 @@ each of them moves by 2 in all: 4. The noise on a band of w lags has scale c·w�
 so the whole vector costs (2 + Σ 4/c)/s: the Laplace mechanism, on coordinates divided by 1, c·w, … (The noise of
 calibrator/models/binary/binary_statistics.py grows with the number of coordinates; here they are too many for it.)
 
-The bands, and what is counted from the same starting ticks, are those of
-calibrator/models/binary/binary_statistics.py. `SumsK` counts one run after the other; `pairs_of` many runs of one
-length at once.
+The bands, and what is counted from the same starting ticks, are those of calibrator/models/binary/binary_statistics.py.
+`CategoricalSums` counts one run after the other; `pairs_of` many runs of one length at once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, WIDTHS
+from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
 
 Integers = NDArray[np.int64]
 
@@ -28,7 +27,7 @@ MULTIPLES = (1, *(width * coarse for width, coarse in zip(WIDTHS, COARSENESS, st
 """The scale of the noise on `counts` and on each band's pairs, in units of the first."""
 
 MOST_STATES = 8
-"""With more, k² transitions are beyond what charged statistics can tell: nothing is learned or paid for learning."""
+"""With more, charged statistics say too little about k² transitions: nothing is learned, or charged for learning."""
 
 
 def sensitivity(bands: int = len(BANDS)) -> int:
@@ -37,10 +36,10 @@ def sensitivity(bands: int = len(BANDS)) -> int:
 
 
 @dataclass(slots=True)
-class SumsK:
+class CategoricalSums:
     """Exact sums of sanitized states under one noise version. Secret until noise is added.
 
-    `starts` of a band: the ticks t from which all its lags could be looked at; its pairs are starts × lags.
+    `starts` of a band: the ticks t from which all its lags could be counted; its pairs are starts × lags.
     """
 
     k: int
@@ -77,7 +76,7 @@ class SumsK:
 
 
 def pairs_of(states: NDArray[np.uint8], k: int) -> Integers:
-    """The pairs of each row of states, band by band: those of `SumsK`, for many runs of one length at once.
+    """The pairs of each row of states, band by band: those of `CategoricalSums`, for many runs of one length at once.
 
     A state is a row of bits, 64 ticks to a word; a lag is a shift, a conjunction and a count of bits. The last state
     is what is left of the totals, which stand in its place on the way.

@@ -9,26 +9,29 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from hushmq.calibrator.ledger.audience_timelines import NANO
-from hushmq.calibrator.models.binary import binary_count as count_two
-from hushmq.calibrator.models.binary.binary_count import CountTwo
-from hushmq.calibrator.models.categorical import categorical_count as count_k
-from hushmq.calibrator.models.categorical.categorical_count import CountK
-from hushmq.calibrator.models.chain_model import AnyNoise
+from hushmq.calibrator.models.binary import binary_count
+from hushmq.calibrator.models.binary.binary_count import count_binary
+from hushmq.calibrator.models.categorical import categorical_count
+from hushmq.calibrator.models.categorical.categorical_count import count_categorical
 from hushmq.calibrator.models.draw_noise import variance
 from hushmq.calibrator.models.histogram import Histogram, nearest_distribution
-from hushmq.pufferfish.binary.stream_loss import Noise
-from hushmq.pufferfish.categorical.emission import response
-from hushmq.pufferfish.inference.minimax_weights import least_error
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
+from hushmq.pufferfish.inference.minimax_weights import minimax_weights
+from hushmq.pufferfish.protocols import Noise
 
 TILT = NANO // 2
 STRONG, WEAK = 1, 2
-TWO: Mapping[int, AnyNoise] = {STRONG: Noise(0.3, 0.2), WEAK: Noise(0.48, 0.42)}
-THREE: Mapping[int, AnyNoise] = {STRONG: response(3, 1.5), WEAK: response(3, 0.3)}
+TWO: Mapping[int, Noise] = {STRONG: BinaryNoise(0.3, 0.2), WEAK: BinaryNoise(0.48, 0.42)}
+THREE: Mapping[int, Noise] = {
+    STRONG: CategoricalNoise.response(3, 1.5),
+    WEAK: CategoricalNoise.response(3, 0.3),
+}
 
 
 def histogram(
-    states: Mapping[int, Sequence[int]], noises: Mapping[int, AnyNoise], tilt: int = TILT
+    states: Mapping[int, Sequence[int]], noises: Mapping[int, Noise], tilt: int = TILT
 ) -> Histogram:
     """The histogram of one device's sanitized states, by noise version."""
     pieces, first = {}, 0
@@ -36,17 +39,18 @@ def histogram(
         pieces["one", version] = [(first, bytes(some))]
         first += len(some)
     k = len(emission(noises[STRONG]))
-    return (CountTwo(pieces) if k == 2 else CountK(k, pieces)).histogram(noises, tilt=tilt)
+    return (count_binary(pieces) if k == 2 else count_categorical(k, pieces)).histogram(noises, tilt=tilt)
 
 
-def emission(noise: AnyNoise) -> np.ndarray:
-    if isinstance(noise, Noise):
+def emission(noise: Noise) -> np.ndarray:
+    if isinstance(noise, BinaryNoise):
         return np.array([[1 - noise.rho0, noise.rho0], [noise.rho1, 1 - noise.rho1]])
-    return np.array(noise)
+    assert isinstance(noise, CategoricalNoise)
+    return np.array(noise.rows)
 
 
 def outputs(
-    truth: Mapping[int, Sequence[int]], noises: Mapping[int, AnyNoise]
+    truth: Mapping[int, Sequence[int]], noises: Mapping[int, Noise]
 ) -> Iterator[tuple[float, dict[int, tuple[int, ...]]]]:
     """Everything that may be published of these states, with its probability."""
     k = len(emission(noises[STRONG]))
@@ -67,11 +71,11 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     def noisy(counts: Sequence[int], **_: float) -> list[int]:
         return list(counts)
 
-    for module in (count_two, count_k):
+    for module in (binary_count, categorical_count):
         monkeypatch.setattr(module, "noisy", noisy)
 
 
-def drawn(noise: AnyNoise, ticks: int, scale: float) -> np.ndarray:
+def drawn(noise: Noise, ticks: int, scale: float) -> np.ndarray:
     """The variance of each share because of the release's noise; of two counts one is drawn, the other is the rest."""
     inverse = np.linalg.inv(emission(noise)) / ticks
     if len(inverse) == 2:
@@ -79,9 +83,7 @@ def drawn(noise: AnyNoise, ticks: int, scale: float) -> np.ndarray:
     return np.asarray(variance(scale) * (inverse**2).sum(axis=0))
 
 
-def errors(
-    truth: Mapping[int, Sequence[int]], noises: Mapping[int, AnyNoise]
-) -> tuple[np.ndarray, np.ndarray]:
+def errors(truth: Mapping[int, Sequence[int]], noises: Mapping[int, Noise]) -> tuple[np.ndarray, np.ndarray]:
     """Bias and mean square of each frequency over all outputs, without the noise drawn for the release."""
     k = len(emission(noises[STRONG]))
     true = np.bincount(np.concatenate(list(truth.values())), minlength=k)
@@ -92,12 +94,13 @@ def errors(
     return np.asarray(sum(p * off for p, off in found)), np.asarray(sum(p * off**2 for p, off in found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noises", "ticks"),
     [(TWO, {STRONG: 3, WEAK: 2}), (TWO, {STRONG: 2, WEAK: 4}), (THREE, {STRONG: 2, WEAK: 2})],
 )
 def test_bias_and_mean_square_are_within_their_bounds(
-    monkeypatch: pytest.MonkeyPatch, noises: Mapping[int, AnyNoise], ticks: Mapping[int, int]
+    monkeypatch: pytest.MonkeyPatch, noises: Mapping[int, Noise], ticks: Mapping[int, int]
 ) -> None:
     """Over all outputs, whatever the true states: a part alone is unbiased; parts together are biased by as much as
     the weights say and no more, and their mean square stays below its bound.
@@ -111,7 +114,7 @@ def test_bias_and_mean_square_are_within_their_bounds(
         alone = [errors({version: part}, noises) for part in combinations_with_replacement(states, some)]
         assert max(np.abs(bias).max() for bias, _ in alone) < 1e-9
         worst[version] = max(float(np.max(square + extra[version])) for _, square in alone)
-    weights = least_error(list(ticks.values()), list(worst.values()))
+    weights = minimax_weights(list(ticks.values()), list(worst.values()))
     added = sum(a**2 * extra[v] for a, v in zip(weights.each, ticks, strict=True))
     bound = weights.bias**2 + sum(a**2 * worst[v] for a, v in zip(weights.each, ticks, strict=True))
     together = [
@@ -136,7 +139,7 @@ def laplace(rng: np.random.Generator) -> Callable[..., list[int]]:
 def simulated(
     monkeypatch: pytest.MonkeyPatch,
     parts: Mapping[int, Sequence[int]],
-    noises: Mapping[int, AnyNoise],
+    noises: Mapping[int, Noise],
     times: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each window and state: how far the frequency was off, its standard error, its half width.
@@ -144,7 +147,7 @@ def simulated(
     `parts` says how many ticks of a version are in each state.
     """
     rng = np.random.default_rng(7)
-    for module in (count_two, count_k):
+    for module in (binary_count, categorical_count):
         monkeypatch.setattr(module, "noisy", laplace(rng))
     truth = np.sum(list(parts.values()), axis=0)
     off, error, width = [], [], []
@@ -162,27 +165,40 @@ def simulated(
     return np.abs(off), np.array(error), np.array(width)
 
 
-def symmetric(s: float) -> Noise:
-    return Noise((1 - s) / 2, (1 - s) / 2)
+def symmetric(s: float) -> BinaryNoise:
+    return BinaryNoise((1 - s) / 2, (1 - s) / 2)
 
 
-MIXED: list[tuple[Mapping[int, AnyNoise], Mapping[int, Sequence[int]]]] = [
+MIXED: list[tuple[Mapping[int, Noise], Mapping[int, Sequence[int]]]] = [
     ({STRONG: symmetric(0.25), WEAK: symmetric(0.05)}, {STRONG: (2000, 0), WEAK: (0, 40)}),
     ({STRONG: symmetric(0.25), WEAK: symmetric(0.05)}, {STRONG: (0, 500), WEAK: (500, 0)}),
     ({STRONG: symmetric(0.6), WEAK: symmetric(0.1)}, {STRONG: (20, 0), WEAK: (0, 5)}),
-    ({STRONG: Noise(0.05, 0.6), WEAK: Noise(0.2, 0.7)}, {STRONG: (300, 0), WEAK: (0, 50)}),
-    ({STRONG: Noise(0.6, 0.05), WEAK: Noise(0.6, 0.3)}, {STRONG: (150, 150), WEAK: (0, 300)}),
-    ({STRONG: response(3, 2.0), WEAK: response(3, 0.3)}, {STRONG: (500, 0, 0), WEAK: (0, 0, 40)}),
-    ({STRONG: response(4, 1.0), WEAK: response(4, 0.5)}, {STRONG: (30, 0, 300, 0), WEAK: (0, 200, 0, 100)}),
+    ({STRONG: BinaryNoise(0.05, 0.6), WEAK: BinaryNoise(0.2, 0.7)}, {STRONG: (300, 0), WEAK: (0, 50)}),
+    ({STRONG: BinaryNoise(0.6, 0.05), WEAK: BinaryNoise(0.6, 0.3)}, {STRONG: (150, 150), WEAK: (0, 300)}),
+    (
+        {
+            STRONG: CategoricalNoise.response(3, 2.0),
+            WEAK: CategoricalNoise.response(3, 0.3),
+        },
+        {STRONG: (500, 0, 0), WEAK: (0, 0, 40)},
+    ),
+    (
+        {
+            STRONG: CategoricalNoise.response(4, 1.0),
+            WEAK: CategoricalNoise.response(4, 0.5),
+        },
+        {STRONG: (30, 0, 300, 0), WEAK: (0, 200, 0, 100)},
+    ),
     ({STRONG: symmetric(0.2)}, {STRONG: (300, 100)}),
     ({STRONG: symmetric(0.999)}, {STRONG: (300, 100)}),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noises", "parts"), MIXED)
 def test_intervals_hold_whatever_the_parts_are(
     monkeypatch: pytest.MonkeyPatch,
-    noises: Mapping[int, AnyNoise],
+    noises: Mapping[int, Noise],
     parts: Mapping[int, Sequence[int]],
 ) -> None:
     """Also where one part has only ones and the other none, 95% of intervals hold; errors are as large as stated."""
@@ -191,6 +207,7 @@ def test_intervals_hold_whatever_the_parts_are(
     assert np.sqrt((off**2).mean(axis=0) / (error**2).mean(axis=0)).max() < 1.06
 
 
+@pytest.mark.slow
 def test_a_few_weak_ticks_leave_the_error_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """50 of 2,000 ticks under strong noise: the error is that without them, where each tick alike would double it."""
     noises = {STRONG: symmetric(0.25), WEAK: symmetric(0.04)}
@@ -205,9 +222,10 @@ def test_a_few_weak_ticks_leave_the_error_as_it_is(monkeypatch: pytest.MonkeyPat
     assert as_they_were > 1.6 * np.sqrt((without**2).mean())
 
 
+@pytest.mark.slow
 def test_intervals_are_no_wider_than_need_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one setting's window, symmetric or not, intervals a tenth narrower hold too seldom."""
-    for noise in (symmetric(0.3), Noise(0.3, 0.1)):
+    for noise in (symmetric(0.3), BinaryNoise(0.3, 0.1)):
         off, _, width = simulated(monkeypatch, {STRONG: (400, 400)}, {STRONG: noise}, times=2000)
         assert (off <= 0.88 * width).mean() < 0.94
 
@@ -216,8 +234,8 @@ def test_a_device_of_its_own_setting_is_released_as_if_alone(monkeypatch: pytest
     """A device's histogram has nothing of the others' parts; the cohort's has all of them."""
     silent(monkeypatch)
     mine, other = bytes([1, 0, 1, 1] * 25), bytes([0, 1, 0, 0] * 25)
-    both = CountTwo({("a", STRONG): [(0, mine)], ("b", WEAK): [(0, other)]})
-    alone = CountTwo({("a", STRONG): [(0, mine)]})
+    both = count_binary({("a", STRONG): [(0, mine)], ("b", WEAK): [(0, other)]})
+    alone = count_binary({("a", STRONG): [(0, mine)]})
     assert both.histogram(TWO, tilt=TILT, device="a") == alone.histogram(TWO, tilt=TILT)
     whole = both.histogram(TWO, tilt=TILT)
     assert (whole.devices, whole.ticks, whole.counts) == (2, 200, (100, 100))
@@ -228,7 +246,7 @@ def test_the_nearest_distribution_is_nearer_to_the_truth(monkeypatch: pytest.Mon
     noises, parts = MIXED[5]
     truth = np.sum(list(parts.values()), axis=0) / 540
     rng = np.random.default_rng(1)
-    monkeypatch.setattr(count_k, "noisy", laplace(rng))
+    monkeypatch.setattr(categorical_count, "noisy", laplace(rng))
     for _ in range(50):
         seen = {version: rng.integers(0, 3, sum(counts)).tolist() for version, counts in parts.items()}
         raw = histogram(seen, noises).frequencies

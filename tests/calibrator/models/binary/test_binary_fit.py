@@ -10,13 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmq.calibrator.models.binary import binary_fit as estimate
-from hushmq.calibrator.models.binary.binary_fit import Evidence, Observed, chain, fit, pooled
+from hushmq.calibrator.models.binary.binary_evidence import BinaryEvidence
+from hushmq.calibrator.models.binary.binary_fit import BinaryShares, chain, fit, pooled
 from hushmq.calibrator.models.binary.binary_moments import Floats, band_powers, covariance, mean
 from hushmq.calibrator.models.binary.binary_region import centre_region, cohort_region, device_regions
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, WIDTHS
 from hushmq.calibrator.models.device_spread import HIGHEST, LOWEST
-from hushmq.evaluation.estimation.sanitized_binary import Charge, counted, evidence, in_cohorts, sanitized
-from hushmq.pufferfish.binary.stream_loss import Box, Noise
+from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
+from hushmq.evaluation.estimation.sanitized_binary import (
+    LearningCharge,
+    counted,
+    evidence,
+    in_cohorts,
+    sanitized,
+)
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 
 SLEEPERS = np.array(
     [
@@ -27,13 +35,13 @@ SLEEPERS = np.array(
 """q and r of the heart-rate recordings N1 … N11."""
 
 
-def expected(noises: list[Noise], q: float, r: float, ticks: float, devices: int = 1) -> Evidence:
+def expected(noises: list[BinaryNoise], q: float, r: float, ticks: float, devices: int = 1) -> BinaryEvidence:
     """The statistics that streams have on average, for every noise in turn and every device."""
     rows = [(device, noise) for device in range(devices) for noise in noises]
     rho0, rho1 = (np.array([getattr(noise, name) for _, noise in rows]) for name in ("rho0", "rho1"))
     ones = np.ones(len(rows))
     shares, _ = mean(ones * q / (q + r), ones * (1 - q - r), rho0, rho1)
-    return Evidence(
+    return BinaryEvidence(
         tuple(f"d{device}" for device in range(devices)),
         np.array([device for device, _ in rows]),
         rho0,
@@ -49,46 +57,48 @@ def expected(noises: list[Noise], q: float, r: float, ticks: float, devices: int
 @pytest.mark.parametrize(("q", "r"), [(0.1, 0.2), (0.3, 0.3), (0.05, 0.4), (0.6, 0.7), (0.01, 0.02)])
 def test_expected_statistics_give_the_chain_back(q: float, r: float) -> None:
     """Fed with expected counts under two noise settings at once, the fits are the chain's own q and r."""
-    found = fit(expected([Noise(0.3, 0.25), Noise(0.4, 0.35)], q, r, 1e7, devices=4))
+    found = fit(expected([BinaryNoise(0.3, 0.25), BinaryNoise(0.4, 0.35)], q, r, 1e7, devices=4))
     assert found is not None
     for x in [found.centre, *found.chains]:
         pi1, lam = chain(x)
         assert ((1 - lam) * pi1, (1 - lam) * (1 - pi1)) == pytest.approx((q, r), rel=1e-3)
-    alone = pooled(expected([Noise(0.3, 0.25), Noise(0.4, 0.35)], q, r, 1e7))
+    alone = pooled(expected([BinaryNoise(0.3, 0.25), BinaryNoise(0.4, 0.35)], q, r, 1e7))
     assert alone is not None
     assert alone[0] == pytest.approx(np.log([q / r, (q + r) / (2 - q - r)]), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_more_evidence_of_its_own_makes_a_device_stand_for_itself() -> None:
     """A device with forty times the ticks of the others keeps its own chain; one with few takes the cohort's."""
     rng = np.random.default_rng(3)
-    noise = Noise(0.2, 0.2)
+    noise = BinaryNoise(0.2, 0.2)
     long = counted(sanitized(np.array([0.05]), np.array([0.1]), noise, ticks=40_000, rng=rng), ticks=40_000)
     q, r = rng.normal(0.25, 0.01, 12), rng.normal(0.3, 0.01, 12)
     short = counted(sanitized(q, r, noise, ticks=1000, rng=rng), ticks=1000)
     found = fit(evidence([*long, *short], noise, charge=None, rng=rng))
     assert found is not None
     regions = device_regions(found, 0.9999)
-    assert regions["device-0"].contains(Box.point(0.05, 0.1))
+    assert regions["device-0"].contains(BinaryTheta.point(0.05, 0.1))
     assert regions["device-0"].q_high < 0.08
-    assert found.leaning[0].max() < 0.1 < found.leaning[1:].max(axis=1).min()
+    assert found.shrinkage[0].max() < 0.1 < found.shrinkage[1:].max(axis=1).min()
 
 
-def narrowed(box: Box, factor: float) -> Box:
+def narrowed(box: BinaryTheta, factor: float) -> BinaryTheta:
     """The box with its sides, in logits, cut to a fraction of their length."""
     ends = np.array([[box.q_low, box.q_high], [box.r_low, box.r_high]])
     logits = np.log(ends / (1 - ends))
     middle = logits.mean(axis=1, keepdims=True)
     low_high = 1 / (1 + np.exp(-(middle + factor * (logits - middle))))
-    return Box(*low_high[0], *low_high[1])
+    return BinaryTheta(*low_high[0], *low_high[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["as mixed as N1–N11", "a little mixed", "homogeneous"])
 def test_regions_cover_the_individual_device(kind: str) -> None:
     """A 95% region holds a device's own chain in 93% to 98% of cases; a quarter narrower, it would not."""
     rng = np.random.default_rng(11)
     cohorts, size, ticks = 200, 11, 6000
-    noise, charge = Noise(0.18, 0.15), Charge(tilt=0.78, draws=2)
+    noise, charge = BinaryNoise(0.18, 0.15), LearningCharge(tilt=0.78, draws=2)
     logits = np.log(SLEEPERS / (1 - SLEEPERS))
     spread = {"as mixed as N1–N11": np.cov(logits.T), "a little mixed": np.eye(2) * 0.15**2}.get(
         kind, np.zeros((2, 2))
@@ -102,7 +112,7 @@ def test_regions_cover_the_individual_device(kind: str) -> None:
         regions = device_regions(found)
         whole = cohort_region(found)
         for device, mine in zip(found.devices, truth[number * size :], strict=False):
-            point = Box.point(*mine)
+            point = BinaryTheta.point(*mine)
             covered += regions[device].contains(point)
             nearly += narrowed(regions[device], 0.75).contains(point)
             anyone += whole.contains(point)
@@ -124,7 +134,7 @@ def test_devices_that_differ_are_not_taken_for_alike(excess: float) -> None:
         shares += np.einsum("dij,dj->di", np.linalg.cholesky(errors), rng.normal(size=shares.shape))
         counts = np.full((m, len(BANDS)), ticks)
         found = fit(
-            Evidence(
+            BinaryEvidence(
                 tuple(map(str, range(m))),
                 np.arange(m),
                 rho,
@@ -146,8 +156,8 @@ def test_devices_that_differ_are_not_taken_for_alike(excess: float) -> None:
 def test_what_is_not_known_of_b_is_integrated_over(ticks: int, deviation: float) -> None:
     """However wide the cohort's law and however narrow the device's likelihood: as on a grid of ten thousand values."""
     q, r, mu, T = 0.06, 0.08, -2.0, deviation**2
-    evidence_ = expected([Noise(0.42, 0.44)], q, r, ticks, devices=2)
-    devices = Observed.of(evidence_).at(np.log([[q / r, (q + r) / (2 - q - r)]] * 2))
+    evidence_ = expected([BinaryNoise(0.42, 0.44)], q, r, ticks, devices=2)
+    devices = BinaryShares.of(evidence_).at(np.log([[q / r, (q + r) / (2 - q - r)]] * 2))
     likelihood = estimate._marginal(devices, 1, np.array([np.log(q / r), mu]), np.array([1e-9, T]))
     assert (likelihood.variances > estimate.WIDE).all()
     drawn = np.linspace(mu - 8 * deviation, mu + 8 * deviation, 10_001)
@@ -166,17 +176,17 @@ def test_what_is_not_known_of_b_is_integrated_over(ticks: int, deviation: float)
 
 def test_caution_is_for_regions_of_95_percent() -> None:
     """A smaller error is not had by more standard deviations alone where T is leant on, and is where it is not."""
-    found = fit(expected([Noise(0.3, 0.3)], 0.2, 0.3, 3e4, devices=8))
+    found = fit(expected([BinaryNoise(0.3, 0.3)], 0.2, 0.3, 3e4, devices=8))
     assert found is not None
-    assert (found.resting > 0.05).all()
-    alone = replace(found, resting=np.zeros_like(found.resting))
-    for confidence, least in ((0.9, 1.0), (0.95, 1.0), (0.9999, 1 + 0.2 * found.resting.min())):
+    assert (found.spread_share > 0.05).all()
+    alone = replace(found, spread_share=np.zeros_like(found.spread_share))
+    for confidence, least in ((0.9, 1.0), (0.95, 1.0), (0.9999, 1 + 0.2 * found.spread_share.min())):
         wide, narrow = (logits(device_regions(one, confidence)["d3"]) for one in (found, alone))
         assert (wide >= least * narrow - 1e-9).all()
         assert np.allclose(wide, narrow) == (least == 1)
 
 
-def logits(box: Box) -> Floats:
+def logits(box: BinaryTheta) -> Floats:
     """The lengths of a box's sides, in logits."""
     ends = np.array([[box.q_low, box.r_low], [box.q_high, box.r_high]])
     low, high = np.log(ends / (1 - ends))
@@ -185,13 +195,13 @@ def logits(box: Box) -> Floats:
 
 def test_two_devices_say_nothing_about_a_cohort() -> None:
     """Without three devices, or without ticks, there is no fit rather than a wrong one."""
-    assert fit(expected([Noise(0.3, 0.3)], 0.2, 0.3, 1e5, devices=2)) is None
-    assert pooled(expected([Noise(0.3, 0.3)], 0.2, 0.3, 0.0)) is None
+    assert fit(expected([BinaryNoise(0.3, 0.3)], 0.2, 0.3, 1e5, devices=2)) is None
+    assert pooled(expected([BinaryNoise(0.3, 0.3)], 0.2, 0.3, 0.0)) is None
 
 
 def test_regions_widen_with_the_confidence_and_contain_their_centre() -> None:
     """More confidence never gives a narrower region, and the centre of a cohort is known better than its members."""
-    found = fit(expected([Noise(0.3, 0.3)], 0.2, 0.3, 1e4, devices=8))
+    found = fit(expected([BinaryNoise(0.3, 0.3)], 0.2, 0.3, 1e4, devices=8))
     assert found is not None
     for region in (cohort_region, centre_region, lambda f, c: device_regions(f, c)["d0"]):
         assert region(found, 0.99).contains(region(found, 0.95))
@@ -199,6 +209,7 @@ def test_regions_widen_with_the_confidence_and_contain_their_centre() -> None:
     assert cohort_region(found).contains(centre_region(found))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     counts=st.lists(
@@ -215,7 +226,7 @@ def test_whatever_the_noise_made_of_the_counts(counts: list[tuple[int, ...]], va
     starts = np.maximum(rows[:, :1] - np.array([last for _, last in BANDS]), 0)
     with np.errstate(all="raise", under="ignore"):
         found = fit(
-            Evidence(
+            BinaryEvidence(
                 tuple(map(str, range(devices))),
                 np.arange(devices),
                 np.full(devices, 0.3),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushmq.calibrator.models.binary.binary_moments import band_powers, covariance, mean
-from hushmq.calibrator.models.binary.binary_statistics import BANDS
+from hushmq.calibrator.models.lag_bands import BANDS
 
 CHAINS = [(0.3, 0.4, 0.2, 0.1), (0.15, 0.35, 0.35, 0.3), (0.6, 0.7, 0.1, 0.25)]
 """q, r, ρ0, ρ1; the last with negative correlation."""

@@ -7,7 +7,9 @@ import random
 
 import pytest
 
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, REACH, Sums, runs
+from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
+from hushmq.calibrator.models.lag_bands import BANDS
+from hushmq.calibrator.models.window_count import runs
 
 
 def plain(states: bytes) -> tuple[int, list[int], list[int]]:
@@ -24,7 +26,7 @@ def plain(states: bytes) -> tuple[int, list[int], list[int]]:
 def test_sums_are_their_definition(length: int) -> None:
     """Counted by shifts of one integer or by looping over ticks and lags: the same numbers."""
     states = bytes(random.Random(length).choices((0, 1), k=length))
-    sums = Sums()
+    sums = BinarySums()
     sums.add(states)
     assert (sums.ones, sums.starts, sums.changes) == plain(states)
     assert sums.ticks == length
@@ -33,7 +35,7 @@ def test_sums_are_their_definition(length: int) -> None:
 def test_runs_add_up_and_gaps_are_not_bridged() -> None:
     """Two runs give the sum of their sums: no pair reaches over the gap."""
     one, two = bytes([1, 0, 1, 1] * 30), bytes([0, 0, 1] * 25)
-    apart = Sums()
+    apart = BinarySums()
     for states in (one, two):
         apart.add(states)
     expected = [plain(states) for states in (one, two)]
@@ -56,7 +58,7 @@ def test_one_state_moves_each_sum_by_its_reach_and_no_more(ticks: int) -> None:
     for states, flipped in itertools.product(sequences, range(ticks)):
         other = bytearray(states)
         other[flipped] ^= 1
-        sums = [Sums(), Sums()]
+        sums = [BinarySums(), BinarySums()]
         for target, sequence in zip(sums, (states, bytes(other)), strict=True):
             target.add(sequence)
         moved = [abs(a - b) for (a,), (b,) in zip(*(one.groups for one in sums), strict=True)]

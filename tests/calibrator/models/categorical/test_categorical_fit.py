@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushmq.calibrator.models.binary.binary_statistics import BANDS
-from hushmq.calibrator.models.categorical.categorical_fit import EvidenceK, FitK, fit
+from hushmq.calibrator.models.categorical.categorical_evidence import CategoricalEvidence
+from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit, fit
 from hushmq.calibrator.models.categorical.categorical_misfit import correlations, measure, slowed
 from hushmq.calibrator.models.categorical.categorical_moments import (
     Floats,
@@ -27,26 +27,28 @@ from hushmq.calibrator.models.categorical.categorical_region import (
     cohort_region,
     device_regions,
     point,
-    with_doubt,
+    widened_theta,
 )
+from hushmq.calibrator.models.lag_bands import BANDS
 from hushmq.evaluation.estimation.categorical_coverage import FOUR, THREE
 from hushmq.evaluation.estimation.sanitized_categorical import evidence, sanitized
-from hushmq.pufferfish.categorical.emission import response
-from hushmq.pufferfish.categorical.transition_intervals import Intervals
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.emission import randomized_response
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 
 K = 3
-EMISSION = np.array(response(K, 2.0))
+EMISSION = np.array(randomized_response(K, 2.0))
 
 
 def cohort(
     x: Floats, *, ticks: int = 6000, seed: int = 1, emission: Floats = EMISSION, scale: float = 10.0
-) -> EvidenceK:
+) -> CategoricalEvidence:
     rng = np.random.default_rng(seed)
     states = sanitized(transitions(x, K), emission, ticks=ticks, rng=rng)
     return evidence([states], emission, scale=scale, draws=2, rng=rng)
 
 
-def found_in(found: EvidenceK) -> FitK:
+def found_in(found: CategoricalEvidence) -> CategoricalFit:
     fitted = fit(found)
     assert fitted is not None
     return fitted
@@ -97,11 +99,12 @@ def test_the_truth_is_held_by_every_region() -> None:
     assert cohort_region(found).contains(centre_region(found))
 
 
+@pytest.mark.slow
 def test_devices_apart_have_regions_apart() -> None:
     """With much evidence each device stands for itself, and the cohort's region holds them all."""
     quick = THREE @ THREE
     x = np.concatenate([alike(4), alike(4, quick)])
-    found = found_in(cohort(x, ticks=30_000, emission=np.array(response(K, 3.0))))
+    found = found_in(cohort(x, ticks=30_000, emission=np.array(randomized_response(K, 3.0))))
     regions = device_regions(found)
     for number in range(8):
         own, other = (THREE, quick) if number < 4 else (quick, THREE)
@@ -112,11 +115,12 @@ def test_devices_apart_have_regions_apart() -> None:
         assert cohort_region(found).contains(point(described(own), K))
 
 
+@pytest.mark.slow
 def test_versions_are_one_fit() -> None:
     """A device's rows under different noise share its chain: together they know more than either."""
-    bold, shy = np.array(response(K, 3.0)), np.array(response(K, 1.0))
+    bold, shy = np.array(randomized_response(K, 3.0)), np.array(randomized_response(K, 1.0))
     one, two = cohort(alike(), emission=bold), cohort(alike(), emission=shy, seed=2)
-    joined = EvidenceK(
+    joined = CategoricalEvidence(
         one.devices,
         np.concatenate([one.device, two.device]),
         *(
@@ -138,19 +142,22 @@ def test_without_enough_devices_or_ticks_there_is_no_fit() -> None:
 
 def test_where_the_noise_drowns_everything_nothing_is_claimed() -> None:
     """With next to no signal the regions are nearly everything: no lower end worth having."""
-    found = found_in(cohort(alike(4), ticks=500, emission=np.array(response(K, 0.05)), scale=200.0))
+    found = found_in(
+        cohort(alike(4), ticks=500, emission=np.array(randomized_response(K, 0.05)), scale=200.0)
+    )
     region = cohort_region(found)
     assert max(max(row) for row in region.forward.low) < 0.05
     assert all(high > 0.9 for row in region.forward.high for high in row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [0.0, 10.0, 1e6])
 def test_whatever_the_noise_made_of_the_counts(variance: float) -> None:
     """Counts that no chain could have give regions all the same, which hold their own centres."""
     rng = np.random.default_rng(int(variance))
     for most in (0, 100, 9000):
         found = found_in(
-            EvidenceK(
+            CategoricalEvidence(
                 tuple("abcd"),
                 np.arange(4),
                 np.repeat(EMISSION[None], 4, axis=0),
@@ -174,12 +181,13 @@ def test_first_order_chains_have_no_misfit() -> None:
     assert measure(seen_, found_in(seen_)).shift == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_what_is_not_known_is_no_misfit(seed: int) -> None:
     """Slow chains of different devices, of which little is known: what was seen may well be theirs."""
     rng = np.random.default_rng(seed)
     x = described(np.eye(4) * 0.9 + FOUR * 0.1) + rng.normal(0, 0.5, (12, 12))
-    emission = np.array(response(4, 2.5))
+    emission = np.array(randomized_response(4, 2.5))
     states = sanitized(transitions(x, 4), emission, ticks=2000, rng=rng)
     seen_ = evidence([states], emission, scale=10.0, draws=1, rng=rng)
     assert measure(seen_, found_in(seen_)).shift == 0
@@ -207,18 +215,21 @@ def test_slow_levels_are_a_misfit_and_are_covered() -> None:
         (np.einsum("u,buu->b", stationary(P), band_means(slow)) - (stationary(P) ** 2).sum())
         / (1 - (stationary(P) ** 2).sum())
     )
-    reached = np.array(slowed(point(found.centre, K), misfit.lasting).forward.high)
+    reached = np.array(slowed(point(found.centre, K), misfit.persistent_shares).forward.high)
     own = correlations(P)
-    assert correlations(reached)[-1] == pytest.approx(own[-1] + far.lasting * (1 - own[-1]), abs=1e-5)
+    assert correlations(reached)[-1] == pytest.approx(
+        own[-1] + far.persistent_share * (1 - own[-1]), abs=1e-5
+    )
 
 
-def test_doubt_makes_every_interval_wider() -> None:
+def test_every_interval_is_widened() -> None:
     """Half as wide again, in angles: what ends at 0 or 1 stays there, and the other end moves a little."""
     rows = (
         ((0.0, 0.2, 0.5), (0.1, 0.3, 0.1), (0.2, 0.6, 0.0)),
         ((0.3, 0.5, 1.0), (0.4, 0.7, 0.4), (0.5, 0.9, 0.6)),
     )
-    wide = with_doubt(Intervals(*rows))
+    intervals = TransitionIntervals(*rows)
+    wide = widened_theta(CategoricalTheta(intervals, intervals)).forward
     angles = [np.arcsin(np.sqrt(np.array(ends))) for ends in (*rows, wide.low, wide.high)]
     inner = (angles[2] > 0) & (angles[3] < np.pi / 2)
     assert (angles[3] - angles[2])[inner] == pytest.approx(1.5 * (angles[1] - angles[0])[inner])

@@ -8,18 +8,18 @@ import random
 import numpy as np
 import pytest
 
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, WIDTHS
 from hushmq.calibrator.models.categorical.categorical_statistics import (
     COARSENESS,
     MOST_STATES,
-    SumsK,
+    CategoricalSums,
     pairs_of,
     sensitivity,
 )
+from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
 
 
-def counted(states: bytes, k: int) -> SumsK:
-    sums = SumsK(k)
+def counted(states: bytes, k: int) -> CategoricalSums:
+    sums = CategoricalSums(k)
     sums.add(states)
     return sums
 
@@ -59,7 +59,7 @@ def test_runs_add_up_and_gaps_are_not_bridged() -> None:
     assert (apart.counts == counted(one, 3).counts + counted(two, 3).counts).all()
 
 
-def cost(one: SumsK, two: SumsK) -> float:
+def cost(one: CategoricalSums, two: CategoricalSums) -> float:
     """The distance between two vectors of sums in units of their noise: 1 for `counts`, a band's width × coarseness."""
     bands = np.abs(one.pairs - two.pairs).sum(axis=(1, 2)) / (np.array(WIDTHS) * np.array(COARSENESS))
     return float(np.abs(one.counts - two.counts).sum() + bands.sum())

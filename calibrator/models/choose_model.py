@@ -1,0 +1,30 @@
+"""Which chain model a stream has: the one place that chooses, by the policy or by what is stored."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.calibrator.models.binary_model import BINARY
+from hushmq.calibrator.models.categorical_model import CATEGORICAL
+from hushmq.calibrator.models.chain_model import AnyModel
+from hushmq.pufferfish.protocols import Noise
+
+MODELS: tuple[AnyModel, ...] = (BINARY, CATEGORICAL)
+
+
+def model_of(stream: StreamPolicy) -> AnyModel:
+    """The chain model of a stream."""
+    return BINARY if len(stream.states) == 2 else CATEGORICAL
+
+
+@lru_cache(maxsize=65_536)
+def read_noise(text: str) -> Noise:
+    """The noise whose stored JSON this is, exactly; ValueError where no model knows it. Memoised."""
+    tree = json.loads(text)
+    for model in MODELS:
+        noise: Noise | None = model.read_noise(tree)
+        if noise is not None:
+            return noise
+    raise ValueError("a stored noise has a form that no chain model knows")
