@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from pathlib import Path
 
@@ -12,12 +11,13 @@ from sqlalchemy.exc import IntegrityError
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.calibrator.store import tables as store
+from hushmq.calibrator.store.open_database import open_store
 from tests.calibrator.site import sqlite
 
 
 def test_sqlite_commits_reach_the_disk(tmp_path: Path) -> None:
     """WAL with synchronous=FULL: what is committed survives a power cut."""
-    engine = store.open_store(sqlite(tmp_path))
+    engine = open_store(sqlite(tmp_path))
     with engine.begin() as db:
         assert db.execute(text("PRAGMA journal_mode")).scalar() == "wal"
         assert db.execute(text("PRAGMA synchronous")).scalar() == 2
@@ -27,11 +27,11 @@ def test_sqlite_commits_reach_the_disk(tmp_path: Path) -> None:
 
 def test_a_second_writer_waits_and_sees_what_the_first_wrote(tmp_path: Path) -> None:
     """Reading and spending are one: nobody reads a budget while another transaction is spending it."""
-    engine = store.open_store(sqlite(tmp_path))
+    engine = open_store(sqlite(tmp_path))
     seen: list[int] = []
 
     def spend() -> None:
-        other = store.open_store(sqlite(tmp_path))
+        other = open_store(sqlite(tmp_path))
         with other.begin() as db:
             seen.append(len(db.execute(select(store.policy)).all()))
         other.dispose()
@@ -58,48 +58,20 @@ def test_a_second_writer_waits_and_sees_what_the_first_wrote(tmp_path: Path) -> 
 def test_a_bad_url_is_told_in_words(url: str, words: str) -> None:
     """The message names the setting and what would be right, or why it cannot be opened."""
     with pytest.raises(Problem, match="database: ") as problem:
-        store.open_store(url)
+        open_store(url)
     assert words in str(problem.value)
 
 
 def test_a_password_in_the_url_is_not_shown() -> None:
     """A URL that fails is told without its password."""
     with pytest.raises(Problem) as problem:
-        store.open_store("postgresql+psycopg://me:hidden-word@127.0.0.1:1/none")
+        open_store("postgresql+psycopg://me:hidden-word@127.0.0.1:1/none")
     assert "hidden-word" not in str(problem.value)
-
-
-def test_a_database_from_before_gets_what_is_missing(tmp_path: Path) -> None:
-    """Opening an older database adds the tables that came since, and leaves the others as they are."""
-    engine = store.open_store(sqlite(tmp_path))
-    with engine.begin() as db:
-        db.execute(insert(store.policy).values(version=1, payload=b""))
-        store.pending.drop(db)
-    engine.dispose()
-    engine = store.open_store(sqlite(tmp_path))
-    with engine.begin() as db:
-        assert db.execute(select(store.pending)).all() == []
-        assert len(db.execute(select(store.policy)).all()) == 1
-    engine.dispose()
-
-
-def test_a_database_of_another_version_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """Neither a calibrator nor `hushmq ledger` opens one that lacks a column; the message names it."""
-    store.open_store(sqlite(tmp_path)).dispose()
-    with sqlite3.connect(tmp_path / "ledger.db") as old:
-        old.execute("ALTER TABLE learning DROP COLUMN hidden")
-    for opened in (store.open_store, store.open_to_read):
-        with pytest.raises(
-            Problem, match=r"^database: .* another version .* table learning has no hidden; use "
-        ):
-            opened(sqlite(tmp_path))
-    with sqlite3.connect(tmp_path / "ledger.db") as old:
-        assert "hidden" not in {row[1] for row in old.execute("PRAGMA table_info(learning)")}
 
 
 def test_an_error_does_not_repeat_what_was_to_be_written(tmp_path: Path) -> None:
     """Sums that wait for their noise are in no exception's text."""
-    engine = store.open_store(sqlite(tmp_path))
+    engine = open_store(sqlite(tmp_path))
     row = {
         "stream": "s",
         "device": "d",

@@ -1,0 +1,182 @@
+"""A database of release 0.1 is upgraded: its ledger is right, its prices are the same, and the calibrator goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+from sqlalchemy import select, text
+
+from hushmq.__main__ import main
+from hushmq.broker.contract.messages import Batch, encode
+from hushmq.broker.contract.packing import bits_for, pack
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.service.log import logger
+from hushmq.calibrator.calibrator_config import load
+from hushmq.calibrator.daemon import Daemon
+from hushmq.calibrator.ingest.inbox import Arrived
+from hushmq.calibrator.ledger.high_water_mark import EMPTY_HEAD, digest
+from hushmq.calibrator.store import tables as store
+from hushmq.calibrator.store.open_database import open_store, open_to_read, open_to_upgrade
+from hushmq.calibrator.store.revisions import OURS
+from hushmq.calibrator.windows.outgoing import OutgoingAggregate, OutgoingRelease
+from tests.calibrator.conftest import Databases
+from tests.calibrator.site import TOPICS, Clock, Desk, desk, states
+from tests.calibrator.store import stored
+from tests.calibrator.store.later import backups, schema
+from tests.calibrator.store.test_migrate import missing_from_revisions
+
+NEXT = 1_060_000
+"""The first tick of the window that release 0.1 had begun to count."""
+TICKS = 5_000
+DEVICES = ("d0", "d1", "d2")
+
+
+@pytest.fixture
+def old(databases: Databases) -> str:
+    url = databases.fresh()
+    stored.fill(url)
+    return url
+
+
+def ledger(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    capsys.readouterr()
+    code = main(["ledger", *arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_the_ledger_is_right_and_the_prices_are_the_same(
+    old: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To the last digit as release 0.1 said: entries, losses, Θ, devices, misfit; and it reaches its mark."""
+    open_store(old).dispose()
+    assert ledger(capsys, "verify", "--database", old) == (0, stored.said("verify"))
+    code, found = ledger(capsys, "show", "--database", old)
+    assert (code, rounded(found)) == (0, rounded(stored.said("show")))
+    stored.copy_mark(tmp_path / "mark")
+    config = stored.write_config(tmp_path, old)
+    code, found = ledger(capsys, "verify", "--config", str(config))
+    assert (code, found["right"]) == (0, True)
+    assert [one["detail"] for one in found["checks"] if "mark" in one["check"]] == [
+        "11 entries were marked",
+        "14 entries were marked",
+    ]
+
+
+def rounded(tree: Any) -> Any:
+    """Sums may be formed in another order on another machine: twelve digits are compared."""
+    if isinstance(tree, dict):
+        return {key: rounded(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [rounded(value) for value in tree]
+    return float(f"{tree:.12g}") if isinstance(tree, float) else tree
+
+
+@pytest.mark.slow
+def test_it_has_the_schema_of_a_new_one(old: str, databases: Databases) -> None:
+    """Upgraded or created, the tables are the same, and those that the code uses."""
+    fresh = databases.fresh()
+    open_store(fresh).dispose()
+    engine = open_store(old)
+    with engine.connect() as db:
+        assert not missing_from_revisions(db)
+        assert db.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [OURS.newest]
+    engine.dispose()
+    assert schema(old) == schema(fresh)
+
+
+def test_revision_0001_is_release_0_1(old: str, databases: Databases) -> None:
+    """What the first revision makes is what release 0.1 had made."""
+    fresh = databases.fresh()
+    engine = open_to_upgrade(fresh)
+    with engine.begin() as db:
+        OURS.run(db, OURS.first)
+    engine.dispose()
+    assert schema(old) == schema(fresh)
+
+
+def from_device(device: str, stream: str, first: int, found: bytes, noise: int) -> Arrived:
+    bits = bits_for(3 if stream == "activity" else 2)
+    message = Batch(
+        first=first, after=None, count=len(found), bits=bits, states=pack(found, bits), noise=noise
+    )
+    return Arrived(TOPICS.batch(device, stream), encode(message))
+
+
+def send_window(here: Desk) -> None:
+    """The rest of the window that release 0.1 had begun, from every device with the noise it has."""
+    here.clock.tick = NEXT + TICKS + 0.5
+    settings, of_devices = here.cohort.calibrate(), here.cohort.calibrate_devices().in_force
+    for stream in ("motion", "activity"):
+        for device in DEVICES:
+            used = of_devices.get(stream, {}).get(device, settings[stream]).message.version
+            for first in range(NEXT + 100, NEXT + TICKS, 700):
+                ticks = min(700, NEXT + TICKS - first)
+                here.cohort.receive([from_device(device, stream, first, states(ticks, seed=first), used)])
+    here.clock.tick += 1
+
+
+@pytest.mark.slow
+def test_a_calibrator_goes_on_from_it(old: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Same settings, what waits is published, the next windows are charged, and the chain of entries continues."""
+    stored.copy_mark(tmp_path / "mark")
+    before = stored.said("show")
+    with desk(old, clock=Clock(NEXT + 80), mark_path=tmp_path / "mark") as here:
+        assert here.cohort.stopped == {}
+        assert set(here.cohort.quarantined()) == {"bad"}
+        assert {stream: one.message.version for stream, one in here.cohort.calibrate().items()} == {
+            "motion": 1,
+            "activity": 2,
+        }
+        made = here.cohort.calibrate_devices().in_force["motion"]
+        assert {device: one.message.version for device, one in made.items()} == {"d0": 2, "d1": 3, "d2": 4}
+        assert here.cohort.unsent() == [
+            OutgoingRelease(23, ANY, ANY),
+            OutgoingRelease(24, ANY, ANY),
+            OutgoingAggregate(2, ANY, ANY),
+        ]
+        send_window(here)
+        closed = here.cohort.close_due().windows
+        assert {one.span.stream for one in closed if one.charge is not None} == {"motion", "activity"}
+        with here.engine.begin() as db:
+            entries = db.execute(select(store.ledger).order_by(store.ledger.c.id)).all()
+    assert [row.id for row in entries] == list(range(1, 28))
+    for stream in ("motion", "activity"):
+        mine = [row for row in entries if row.stream == stream]
+        head = EMPTY_HEAD
+        for row in mine:
+            head = digest(head, row._asdict())
+            assert row.digest == head
+        assert [row._asdict() for row in mine[:-1]] == before[stream]["entries"]
+        assert (mine[-1].first, mine[-1].last) == (NEXT, NEXT + TICKS - 1)
+    code, found = ledger(capsys, "verify", "--database", old)
+    assert (code, found["right"]) == (0, True)
+
+
+def test_whoever_only_reads_does_not_upgrade(old: str) -> None:
+    """`hushmq ledger` reads a database of the newest revision, and says of an older one what to do."""
+    before = schema(old)
+    if OURS.newest == OURS.first:
+        open_to_read(old).dispose()
+    else:
+        with pytest.raises(Problem, match=r"^database: .* has revision 0001 and must be upgraded"):
+            open_to_read(old)
+    assert schema(old) == before
+
+
+def test_the_daemon_upgrades_it_at_start(old: str, tmp_path: Path) -> None:
+    """Before it does anything else; the log says where the copy is, and which revisions there were and are."""
+    log = io.StringIO()
+    daemon = Daemon(load(stored.write_config(tmp_path, old)), log=logger("info", "json", log))
+    daemon._engine.dispose()
+    events = [json.loads(line) for line in log.getvalue().splitlines()]
+    if OURS.newest != OURS.first:
+        assert [one["event"] for one in events][-1] == "database_upgraded"
+        assert (events[-1]["revision_before"], events[-1]["revision"]) == (OURS.first, OURS.newest)
+        assert [one["path"] for one in events[:-1]] == [str(path) for path in backups(old)]
+    open_to_read(old).dispose()
