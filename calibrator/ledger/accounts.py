@@ -1,122 +1,98 @@
-"""The accounts of a cohort's streams, priced under the Θ believed now, and what is told of them.
+"""The accounts of a cohort's streams, each on the basis of the policy followed and the last theta update.
 
-Θ is never stored: it is recomputed from the charged statistics whenever it is wanted, so that it cannot disagree
-with the evidence.
+The Θ that prices is never stored: it is computed from the stored confidence sequence and the policy whenever accounts
+are opened, so that it cannot disagree with either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
-from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.messages import Account as AccountMessage
-from hushmq.broker.contract.messages import LedgerState, StreamPolicy
-from hushmq.broker.contract.messages import Misfit as MisfitMessage
-from hushmq.broker.contract.theta_message import theta_of
-from hushmq.calibrator.ingest import count_batches as ingest
-from hushmq.calibrator.learning.learn_window import (
-    Progress,
-    believed,
-    believed_of_devices,
-    misfit_of_stream,
-    progress,
-)
-from hushmq.calibrator.ledger.audience_timelines import Holder, largest_device_tilt, operator_loss
-from hushmq.calibrator.ledger.high_water_mark import Marks
-from hushmq.calibrator.ledger.issued_noise import Issued
-from hushmq.calibrator.ledger.public_account import Account
-from hushmq.calibrator.models.binary.binary_misfit import Band
-from hushmq.calibrator.models.chain_model import AnyTheta
-from hushmq.calibrator.settings.device_settings import public_loss
+from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.calibrator.learning.learning_progress import Progress, read_progress
+from hushmq.calibrator.learning.stream_theta import misfit_of_stream, theta_of_stream, thetas_of_devices
+from hushmq.calibrator.ledger.issued_noise import IssuedNoise
+from hushmq.calibrator.ledger.live_accounts import LiveAccounts
+from hushmq.calibrator.ledger.public_account import PublicAccount
+from hushmq.calibrator.models.choose_model import model_of
+from hushmq.calibrator.models.misfit import Band
+from hushmq.calibrator.policy.device_tilt import largest_device_tilt
+from hushmq.calibrator.policy.follow_policy import FollowedPolicy
+from hushmq.pufferfish.protocols import Theta
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a stream's accounts stand on: the policy's version, the last theta update, and the cohort's Θ."""
+
+    policy: int
+    update: Progress
+    theta: Theta
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """Accounts, and the basis they were opened on."""
+
+    basis: Basis
+    accounts: LiveAccounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """The misfit in the evidence of a theta update, if there was enough of it."""
+
+    update: Progress
+    worst: Band | None
 
 
 @dataclass(slots=True)
-class Bookkeeper:
-    """Keeps each stream's public account in memory, behind the ledger."""
+class Accounts:
+    """Owns the accounts of all streams. Another calibrator may work on the same database: each use reads the basis."""
 
-    marks: Marks
-    log: FilteringBoundLogger
-    _accounts: dict[str, tuple[StreamPolicy, Account]] = field(default_factory=dict)
-    _misfits: dict[str, tuple[Progress, Band | None]] = field(default_factory=dict)
-    _issued: dict[str, Issued] = field(default_factory=dict)
-    _own: dict[str, tuple[StreamPolicy, Progress, Mapping[str, AnyTheta]]] = field(default_factory=dict)
+    followed: FollowedPolicy
+    _open: dict[str, _Open] = field(default_factory=dict)
+    _misfits: dict[str, _Measured] = field(default_factory=dict)
 
-    def account(self, db: Connection, name: str, stream: StreamPolicy) -> Account:
-        """The public account under the Θ believed now: the past is priced anew when Θ has changed, or the policy."""
-        theta = believed(db, name, stream)
-        under, account = self._accounts.get(name, (None, None))
-        if account is None or under is not stream or account.theta != theta:
-            account = Account(theta, stream.adversary, largest_device_tilt(db, name))
-            self._accounts[name] = stream, account
-        account.follow(db, name)
-        return account
-
-    def holders(self, db: Connection, name: str, stream: StreamPolicy, theta: AnyTheta) -> tuple[Holder, ...]:
-        """The devices with settings of their own, and what is believed of each."""
-        return self.issued(db, name).holders(theta, self.own(db, name, stream))
-
-    def issued(self, db: Connection, name: str) -> Issued:
-        """The noise of every setting so far."""
-        issued = self._issued.setdefault(name, Issued(name))
-        issued.follow(db)
-        return issued
-
-    def own(self, db: Connection, name: str, stream: StreamPolicy) -> Mapping[str, AnyTheta]:
-        """Θ of every device with evidence of its own: it changes at looks alone, and is remembered between them."""
-        at = progress(db, name).at_look
-        under, last, own = self._own.get(name, (None, None, {}))
-        if under is not stream or last != at:
-            own = believed_of_devices(db, name, stream)
-            self._own[name] = stream, at, own
-        return own
-
-    def state(self, db: Connection, name: str, stream: StreamPolicy) -> LedgerState:
-        """Both audiences' accounts of a stream."""
-        account = self.account(db, name, stream)
-        others = self.holders(db, name, stream, account.theta)
-        public = public_loss(account, others, stream)
-        operator = operator_loss(db, name, stream, account.theta, others)
-        sealed = self.marks.sealed(db, name)
-        stopped = self.marks.stopped.get(name)
-        if stopped is None and public > stream.epsilon.public:
-            stopped = (
-                f"what was released costs {public:.4f} under Θ now believed, of {stream.epsilon.public:g}"
-            )
-            self.log.error("over_budget", stream=name, why=stopped)
-
-        def told(budget: float, loss: float) -> AccountMessage:
-            return AccountMessage(budget=budget, loss=loss, left=budget - loss, theta=theta_of(account.theta))
-
-        return LedgerState(
-            stream=name,
-            adversary=stream.adversary,
-            entries=sealed.entries,
-            operator=told(stream.epsilon.operator, operator),
-            public=told(stream.epsilon.public, public),
-            late=ingest.late_ticks(db, name),
-            stopped=stopped,
-            misfit=self._misfit(db, name, stream),
-            head=sealed.head,
-            seal=sealed.seal,
+    def basis(self, db: Connection, stream: str) -> Basis:
+        """What accounts opened now would stand on."""
+        policy = self.followed.streams[stream]
+        return Basis(
+            self.followed.version,
+            read_progress(db, stream).at_last_update,
+            theta_of_stream(db, stream, policy),
         )
 
-    def _misfit(self, db: Connection, name: str, stream: StreamPolicy) -> MisfitMessage | None:
-        """What the last look found; between looks it is remembered."""
-        at = progress(db, name).at_look
-        known = self._misfits.get(name)
-        if known is None or known[0] != at:
-            found = misfit_of_stream(db, name, stream) if at.windows else None
-            known = self._misfits[name] = at, found.worst if found else None
-        worst = known[1]
-        if worst is None:
-            return None
-        return MisfitMessage(
-            first=worst.first,
-            last=worst.last,
-            seen=worst.seen,
-            fitted=worst.fitted,
-            covered=stream.misfit == "cover",
-        )
+    def open(self, db: Connection, stream: str) -> LiveAccounts:
+        """The stream's accounts, up to date with the database; new ones where their basis has changed."""
+        basis = self.basis(db, stream)
+        last = self._open.get(stream)
+        if last is None or last.basis != basis:
+            last = self._open[stream] = _Open(basis, self._reopen(db, stream, basis, last))
+        last.accounts.follow(db)
+        return last.accounts
+
+    def _reopen(self, db: Connection, stream: str, basis: Basis, last: _Open | None) -> LiveAccounts:
+        """Accounts on another basis; issued noise does not depend on it, the priced history on policy and Θ alone."""
+        policy = self.followed.streams[stream]
+        issued = IssuedNoise(stream) if last is None else last.accounts.issued
+        if last is not None and (last.basis.policy, last.basis.theta) == (basis.policy, basis.theta):
+            public = last.accounts.public
+        else:
+            public = PublicAccount(basis.theta, policy.adversary, largest_device_tilt(db, stream))
+        device_thetas = thetas_of_devices(db, stream, policy)
+        return LiveAccounts.under(stream, policy, public, device_thetas, issued)
+
+    def worst_misfit(self, db: Connection, stream: str, policy: StreamPolicy) -> Band | None:
+        """The band of lags with the largest misfit in the evidence of the last theta update; None if there is none.
+
+        Measuring takes a fit, so it is done once for each theta update.
+        """
+        update = read_progress(db, stream).at_last_update
+        measured = self._misfits.get(stream)
+        if measured is None or measured.update != update:
+            found = misfit_of_stream(db, stream, model_of(policy)) if update.windows else None
+            measured = self._misfits[stream] = _Measured(update, found.worst if found else None)
+        return measured.worst

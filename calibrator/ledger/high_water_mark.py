@@ -1,4 +1,4 @@
-"""The ledger's high-water mark: how an old database is found out.
+"""The ledger's high-water mark: how a database restored from an old backup is detected.
 
 The entries of a stream form a chain: each one's digest covers its own fields and the digest before it. So the pair
 (number of entries, last digest) stands for the whole account, and a ledger has been cut short or rewritten
@@ -26,7 +26,7 @@ from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.provision.broker_process import write_private
 from hushmq.calibrator.store.tables import ledger
 
-NOTHING = "0" * 64
+EMPTY_HEAD = "0" * 64
 """The digest before the first entry."""
 FIELDS = (
     "stream",
@@ -44,11 +44,11 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class HighWaterMark:
     """How many entries a stream's ledger has and the digest of the last."""
 
     entries: int = 0
-    head: str = NOTHING
+    head: str = EMPTY_HEAD
 
     def text(self, cohort: str, stream: str) -> bytes:
         """What is sealed."""
@@ -61,10 +61,10 @@ def digest(before: str, fields: Mapping[str, Any]) -> str:
     return blake2b(content.encode(), digest_size=32).hexdigest()
 
 
-def mark_of(db: Connection, stream: str) -> Mark:
+def mark_of(db: Connection, stream: str) -> HighWaterMark:
     """Where the stream's ledger stands."""
     count = db.execute(select(func.count()).select_from(ledger).where(ledger.c.stream == stream)).scalar_one()
-    return Mark(count, head_of(db, stream))
+    return HighWaterMark(count, head_of(db, stream))
 
 
 _HEAD = (
@@ -78,10 +78,10 @@ _HEAD = (
 def head_of(db: Connection, stream: str) -> str:
     """The digest of the stream's last entry."""
     found = db.execute(_HEAD, {"stream": stream}).scalar()
-    return NOTHING if found is None else str(found)
+    return EMPTY_HEAD if found is None else str(found)
 
 
-def contradiction(db: Connection, stream: str, mark: Mark) -> str | None:
+def contradiction(db: Connection, stream: str, mark: HighWaterMark) -> str | None:
     """Why the stream's ledger does not reach a mark; None if the mark lies on its chain."""
     if mark.entries == 0:
         return None
@@ -102,11 +102,13 @@ def contradiction(db: Connection, stream: str, mark: Mark) -> str | None:
     return None
 
 
-def read_marks(path: Path) -> dict[str, Mark]:
+def read_marks(path: Path) -> dict[str, HighWaterMark]:
     """The marks in a file, by stream; none where there is no file yet."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
-        return {stream: Mark(int(mark["entries"]), str(mark["head"])) for stream, mark in tree.items()}
+        return {
+            stream: HighWaterMark(int(mark["entries"]), str(mark["head"])) for stream, mark in tree.items()
+        }
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -115,7 +117,7 @@ def read_marks(path: Path) -> dict[str, Mark]:
         raise Problem(f"mark_file: {path} is no file of marks: put back the one that was there") from None
 
 
-def write_marks(path: Path, marks: Mapping[str, Mark]) -> None:
+def write_marks(path: Path, marks: Mapping[str, HighWaterMark]) -> None:
     """Replace the file, durably."""
     try:
         write_private(path, json.dumps({stream: asdict(mark) for stream, mark in sorted(marks.items())}))
@@ -137,8 +139,8 @@ class Sealed:
     seal: str | None
 
 
-class Marks:
-    """Holds each stream's ledger against every mark there is, and leaves new ones."""
+class HighWaterMarks:
+    """Compares each stream's ledger with every mark there is, and writes new ones."""
 
     def __init__(
         self,
@@ -156,23 +158,29 @@ class Marks:
         self._path = path
         self._log = log
         for stream, mark in read_marks(path).items() if path is not None else ():
-            self._hold_against(db, stream, mark)
+            self._compare(db, stream, mark)
 
-    def check_broker(self, db: Connection, stream: str, payload: bytes) -> None:
-        """Hold the ledger against what we said of it on the broker; only our own seal counts."""
+    def check_broker(self, db: Connection, stream: str, payload: bytes) -> str | None:
+        """Compare the ledger with a mark that the broker retained: why the stream stops now, None if it does not.
+
+        Rejected unless the mark carries our seal.
+        """
         state = decode(LedgerState, payload)
         if state.head is None or state.seal is None:
             raise Rejected(Reason.BAD_SIGNATURE, "the ledger's head is not sealed")
-        mark = Mark(state.entries, state.head)
+        mark = HighWaterMark(state.entries, state.head)
         if not self._key.public.sealed(mark.text(self._cohort, stream), state.seal):
             raise Rejected(Reason.BAD_SIGNATURE, "the seal is not ours")
-        self._hold_against(db, stream, mark)
+        return self._compare(db, stream, mark)
 
-    def _hold_against(self, db: Connection, stream: str, mark: Mark) -> None:
+    def _compare(self, db: Connection, stream: str, mark: HighWaterMark) -> str | None:
+        """Stop a stream whose ledger does not reach the mark: why, if that is new."""
         why = contradiction(db, stream, mark)
-        if why is not None and stream not in self.stopped:
-            self.stopped[stream] = why
-            self._log.error("ledger_behind", stream=stream, why=why)
+        if why is None or stream in self.stopped:
+            return None
+        self.stopped[stream] = why
+        self._log.error("ledger_behind", stream=stream, why=why)
+        return why
 
     def write(self, db: Connection) -> None:
         """Bring the file up to date with the ledger."""
@@ -181,7 +189,7 @@ class Marks:
             write_marks(self._path, {stream: mark_of(db, stream) for stream in streams})
 
     def sealed(self, db: Connection, stream: str) -> Sealed:
-        """Where the ledger stands, sealed. One that is behind does not overwrite the mark that tells so."""
+        """The ledger's mark, sealed; without head and seal where it is behind, so that the mark on the broker stays."""
         mark = mark_of(db, stream)
         if stream in self.stopped:
             return Sealed(mark.entries, None, None)

@@ -1,9 +1,9 @@
 """The public account of one stream, kept in memory behind the ledger so that a charge does not read all of history.
 
-It holds the same function τ(t) as `charge.public_timeline`, piece by piece: a new entry raises the tilt w of some
-ticks, and what their true states pay rises from amplified(w) to amplified(w + new). That rise, not the amplified
-tilt of the entry alone, is what is added to the timeline (amplification is not subadditive,
-calibrator/ledger/audience_timelines.py).
+It holds the same function τ(t) as `public_timeline` (calibrator/ledger/audience_timelines.py), piece by piece: a new
+entry raises the tilt w of some ticks, and the tilt of their true states rises from amplified(w) to amplified(w + new).
+That rise, not the amplified tilt of the entry alone, is what is added to the timeline, since amplification is not
+subadditive (calibrator/ledger/debits.py).
 """
 
 from __future__ import annotations
@@ -11,125 +11,141 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from hushmq.calibrator.ledger.audience_timelines import NANO, Debit, always, debits_after, joint_tilt
-from hushmq.calibrator.models.chain_model import AnyNoise, AnyTheta, AnyTimeline, priced, timeline
-from hushmq.pufferfish.binary.binary_timeline import Entry, Price
-from hushmq.pufferfish.binary.stream_loss import Adversary
+from hushmq.calibrator.ledger.audience_timelines import always, finite_price
+from hushmq.calibrator.ledger.debits import Debit, debits_after, joint_tilt
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.protocols import Noise, Theta, Timeline
+from hushmq.pufferfish.timeline.entry import Entry, Price
 
 FEW = 32
-"""With more new entries than this, the timeline is made anew from the pieces: quicker than one by one."""
+"""With more new entries than this, rebuilding the timeline from its pieces is quicker than adding them one by one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class EqualTilt:
     """Ticks with the same tilt on their sanitized states, behind the same noises."""
 
     first: int
     last: int
     tilt: int = 0
-    noises: frozenset[AnyNoise] = frozenset()
+    noises: frozenset[Noise] = frozenset()
 
     @property
     def tau(self) -> float:
         return joint_tilt(self.tilt, self.noises) if self.noises else 0.0
 
-    def cut(self, first: int, last: int) -> Piece:
-        return Piece(first, last, self.tilt, self.noises)
+    def cut(self, first: int, last: int) -> EqualTilt:
+        return EqualTilt(first, last, self.tilt, self.noises)
 
-    def charged(self, debit: Debit) -> Piece:
-        return Piece(self.first, self.last, self.tilt + debit.tilt, self.noises | {debit.noise})
+    def charged(self, debit: Debit) -> EqualTilt:
+        return EqualTilt(self.first, self.last, self.tilt + debit.tilt, self.noises | {debit.noise})
 
 
-class Account:
-    """What whoever reads only releases can infer under Θ. Follows the ledger; never ahead of it."""
+@dataclass(frozen=True, slots=True)
+class ProposedDebit:
+    """A debit that is not in the ledger yet, and the timeline with it. Valid until another entry is followed."""
 
-    def __init__(self, theta: AnyTheta, adversary: Adversary, device_tilt: int = 0) -> None:
+    debit: Debit
+    after: int
+    """The entry that the account had followed when the debit was proposed."""
+    timeline: Timeline
+
+    def price(self) -> Price:
+        """The price of the whole account with the debit."""
+        return finite_price(self.timeline)
+
+
+class PublicAccount:
+    """What an adversary who reads only releases can infer under Θ. It follows the ledger and is never ahead of it."""
+
+    def __init__(self, theta: Theta, adversary: Adversary, device_tilt: int = 0) -> None:
         self.theta, self.adversary, self.device_tilt = theta, adversary, device_tilt
         self.entries = 0
-        self._through = 0
-        self._timeline = timeline(theta, adversary, always(device_tilt))
-        self._pieces: list[Piece] = []
-        self._trial: tuple[Debit, AnyTimeline] | None = None
+        self._followed = 0
+        """The number of the last ledger entry in it."""
+        self._timeline: Timeline = theta.timeline(adversary, always(device_tilt))
+        self._pieces: list[EqualTilt] = []
 
     def follow(self, db: Connection, stream: str) -> None:
-        """Take up the ledger's entries that are new since the last time."""
-        new = debits_after(db, stream, self._through)
+        """Read the ledger's entries that are new since the last time."""
+        new = debits_after(db, stream, self._followed)
         if len(new) <= FEW:
             for entry, debit in new:
                 self.charge(entry, debit)
             return
         for entry, debit in new:
             self._replace(list(self._touched(debit)), debit)
-            self._through = entry
+            self._followed = entry
         self.entries += len(new)
-        self._trial = None
         held = [Entry(piece.first, piece.last, piece.tau, piece.tau) for piece in self._pieces]
-        self._timeline = timeline(self.theta, self.adversary, [*always(self.device_tilt), *held])
+        self._timeline = self.theta.timeline(self.adversary, [*always(self.device_tilt), *held])
 
-    def charge(self, entry: int, debit: Debit) -> None:
-        """Take up one entry of the ledger, the next one."""
-        self._timeline = self._with(debit)
-        self._trial = None
-        self._replace(list(self._touched(debit)), debit)
-        self._through = entry
+    def propose(self, debit: Debit) -> ProposedDebit:
+        """The account with the debit; the account itself does not change."""
+        timeline = copy.copy(self._timeline)
+        for rise in _rises(self._touched(debit), debit):
+            timeline.add(rise)
+        return ProposedDebit(debit, self._followed, timeline)
+
+    def commit(self, entry: int, proposed: ProposedDebit) -> None:
+        """Follow the next entry of the ledger, which is what was proposed; ValueError if another was followed since."""
+        if proposed.after != self._followed:
+            raise ValueError("the account has followed another entry since the debit was proposed")
+        self._timeline = proposed.timeline
+        self._replace(list(self._touched(proposed.debit)), proposed.debit)
+        self._followed = entry
         self.entries += 1
 
+    def charge(self, entry: int, debit: Debit) -> None:
+        """Follow the next entry of the ledger."""
+        self.commit(entry, self.propose(debit))
+
     def price(self) -> Price:
-        return priced(self._timeline)
+        """The largest loss at any tick."""
+        return finite_price(self._timeline)
 
-    def heaviest(self, debit: Debit | None = None) -> int:
-        """The largest tilt on the sanitized state of any tick, with the debit if there is one."""
-        held = max((piece.tilt for piece in self._pieces), default=0)
-        under = max((piece.tilt for piece in self._touched(debit)), default=0) if debit else 0
-        return max(held, under + debit.tilt) if debit else held
+    def largest_sanitized_tilt(self) -> int:
+        """The largest tilt on the sanitized state of any tick, in nano-nats."""
+        return max((piece.tilt for piece in self._pieces), default=0)
 
-    def most(self, own: Iterable[tuple[int, AnyNoise]], debit: Debit | None = None) -> float:
-        """The largest tilt on any tick's true state, for a device that had these noises too, each from a tick on.
+    def largest_true_tilt(
+        self, device_noises: Sequence[tuple[int, Noise]], debit: Debit | None = None
+    ) -> float:
+        """The largest tilt on any tick's true state, with the debit, for a device that also had these noises.
 
-        A window is behind the noises that its ticks can carry; one that is issued later weakens no window before it.
+        Each stands with the first tick that can carry it: a noise issued later weakens no window before it.
         """
-        own = tuple(own)
         pieces = [*self._pieces, *((piece.charged(debit) for piece in self._touched(debit)) if debit else ())]
         taus = (
-            joint_tilt(piece.tilt, [*piece.noises, *(noise for first, noise in own if first <= piece.last)])
+            joint_tilt(
+                piece.tilt, [*piece.noises, *(noise for first, noise in device_noises if first <= piece.last)]
+            )
             for piece in pieces
         )
         return self.device_tilt / NANO + max(taus, default=0.0)
 
-    def price_with(self, debit: Debit) -> Price:
-        """The price if the debit were made; nothing changes."""
-        return priced(self._with(debit))
-
-    def _with(self, debit: Debit) -> AnyTimeline:
-        """The timeline with the debit. What is tried is mostly what the ledger then brings, so it is kept for that."""
-        if self._trial is None or self._trial[0] != debit:
-            trial = copy.copy(self._timeline)
-            for rise in _rises(self._touched(debit), debit):
-                trial.add(rise)
-            self._trial = debit, trial
-        return self._trial[1]
-
-    def _touched(self, debit: Debit) -> Iterator[Piece]:
+    def _touched(self, debit: Debit) -> Iterator[EqualTilt]:
         """What the debit's ticks hold now, cut to them and without gaps."""
         cursor = debit.first
         for piece in self._pieces[self._range(debit)]:
             if cursor < piece.first:
-                yield Piece(cursor, piece.first - 1)
+                yield EqualTilt(cursor, piece.first - 1)
             yield piece.cut(max(piece.first, debit.first), min(piece.last, debit.last))
             cursor = piece.last + 1
         if cursor <= debit.last:
-            yield Piece(cursor, debit.last)
+            yield EqualTilt(cursor, debit.last)
 
     def _range(self, debit: Debit) -> slice:
         low = bisect_left(self._pieces, debit.first, key=lambda piece: piece.last)
         return slice(low, max(low, bisect_right(self._pieces, debit.last, key=lambda piece: piece.first)))
 
-    def _replace(self, touched: list[Piece], debit: Debit) -> None:
+    def _replace(self, touched: list[EqualTilt], debit: Debit) -> None:
         where = self._range(debit)
         old = self._pieces[where]
         new = [piece.charged(debit) for piece in touched]
@@ -143,7 +159,7 @@ class Account:
         self._pieces[where.start - len(before) : where.stop + len(after)] = _merged([*before, *new, *after])
 
 
-def _rises(touched: Iterator[Piece] | list[Piece], debit: Debit) -> list[Entry]:
+def _rises(touched: Iterator[EqualTilt] | list[EqualTilt], debit: Debit) -> list[Entry]:
     """By how much the debit raises τ on each of the pieces, rounded up; equal neighbours together."""
     rises: list[Entry] = []
     for piece in touched:
@@ -155,8 +171,8 @@ def _rises(touched: Iterator[Piece] | list[Piece], debit: Debit) -> list[Entry]:
     return rises
 
 
-def _merged(pieces: list[Piece]) -> list[Piece]:
-    merged: list[Piece] = []
+def _merged(pieces: list[EqualTilt]) -> list[EqualTilt]:
+    merged: list[EqualTilt] = []
     for piece in pieces:
         last = merged[-1] if merged else None
         same = last is not None and (last.tilt, last.noises, last.last + 1) == (

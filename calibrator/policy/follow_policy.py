@@ -1,6 +1,6 @@
 """The policy that a cohort follows: the newest that ops have signed.
 
-What the ledger counts in, a stream's ticks and its states, never changes under its name.
+The period and the number of states of a stream never change under its name, since its ledger counts in them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from structlog.typing import FilteringBoundLogger
 from hushmq.broker.contract.messages import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
-from hushmq.calibrator.ledger.audience_timelines import tilt_of_devices
+from hushmq.calibrator.policy.device_tilt import device_window_tilt
 from hushmq.calibrator.store import tables as store
 
 
-class Followed:
+class FollowedPolicy:
     """The policy in force; none before the first has come."""
 
     def __init__(
@@ -37,14 +37,14 @@ class Followed:
     def streams(self) -> Mapping[str, StreamPolicy]:
         return self.policy.streams if self.policy else {}
 
-    def adopt(self, db: Connection, payload: bytes) -> None:
-        """Follow a policy signed by ops if it is newer than the one followed."""
+    def adopt(self, db: Connection, payload: bytes) -> Policy | None:
+        """Follow a policy that ops signed and return it; None if it is the one followed already, Rejected if older."""
         policy = verify(Policy, payload, self._ops_keys)
         if policy.cohort != self._cohort:
             raise Rejected(Reason.WRONG_ADDRESS, f"policy for cohort {policy.cohort}")
         if policy.version <= self.version:
             if policy == self.policy:
-                return
+                return None
             raise Rejected(Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.version}")
         for name, stream in policy.streams.items():
             _check_unchanged(name, self.streams.get(name), stream)
@@ -53,10 +53,11 @@ class Followed:
         # Another calibrator on this database may have followed it already.
         db.execute(delete(store.device_tilt).where(store.device_tilt.c.policy == policy.version))
         for name, stream in policy.streams.items():
-            tilt = tilt_of_devices(stream)
+            tilt = device_window_tilt(stream)
             db.execute(insert(store.device_tilt).values(stream=name, policy=policy.version, tilt=tilt))
         self.policy = policy
         self._log.info("policy_adopted", version=policy.version)
+        return policy
 
 
 def _check_unchanged(name: str, old: StreamPolicy | None, new: StreamPolicy) -> None:

@@ -9,25 +9,19 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from hushmq.calibrator.ledger.audience_timelines import NANO, Debit, joint_tilt
-from hushmq.calibrator.ledger.public_account import Account
-from hushmq.calibrator.models.chain_model import (
-    amplified,
-    fingerprint,
-    read,
-    signal,
-    tilts,
-    timeline,
-    written,
-)
-from hushmq.pufferfish.categorical.emission import response
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
+from hushmq.calibrator.ledger.debits import Debit, joint_tilt
+from hushmq.calibrator.ledger.public_account import PublicAccount
+from hushmq.calibrator.models.choose_model import read_noise
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 
 K = 3
 SYMMETRIC = np.full((K, K), 0.1) + 0.7 * np.eye(K)
 UNEVEN = np.array([[0.7, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.6]])
-RESPONSE = response(K, 1.5)
-LOPSIDED = ((0.6, 0.3, 0.1), (0.2, 0.6, 0.2), (0.25, 0.25, 0.5))
+RESPONSE = CategoricalNoise.response(K, 1.5)
+LOPSIDED = CategoricalNoise(((0.6, 0.3, 0.1), (0.2, 0.6, 0.2), (0.25, 0.25, 0.5)))
 
 Windows = Sequence[tuple[int, int, float]]
 """First tick, last tick, tilt on the sanitized states."""
@@ -56,8 +50,8 @@ def exact_loss(P: np.ndarray, emission: np.ndarray, windows: Windows, ticks: int
     return worst
 
 
-def claimed(P: np.ndarray, emission: tuple[tuple[float, ...], ...], windows: Windows) -> float:
-    account = Account(Class.of(Intervals.point(P.tolist())), "prior")
+def claimed(P: np.ndarray, emission: CategoricalNoise, windows: Windows) -> float:
+    account = PublicAccount(CategoricalTheta.of(TransitionIntervals.point(P.tolist())), "prior")
     for number, (first, last, w) in enumerate(windows, start=1):
         account.charge(number, Debit(first, last, math.ceil(w * NANO), emission))
     return account.price().epsilon
@@ -76,16 +70,16 @@ CASES: list[Windows] = [
 @pytest.mark.parametrize("emission", [RESPONSE, LOPSIDED], ids=["response", "lopsided"])
 @pytest.mark.parametrize("P", [SYMMETRIC, UNEVEN], ids=["symmetric", "uneven"])
 def test_the_account_is_never_below_what_can_be_inferred(
-    P: np.ndarray, emission: tuple[tuple[float, ...], ...], windows: Windows
+    P: np.ndarray, emission: CategoricalNoise, windows: Windows
 ) -> None:
     """Overlaps, gaps and neighbours together: the price is at least the loss by definition."""
-    assert claimed(P, emission, windows) >= exact_loss(P, np.array(emission), windows, 5) - 1e-12
+    assert claimed(P, emission, windows) >= exact_loss(P, np.array(emission.rows), windows, 5) - 1e-12
 
 
 @pytest.mark.parametrize("windows", CASES)
 def test_the_account_is_exact_where_states_are_alike(windows: Windows) -> None:
     """For a chain and noise that treat all states alike the price is the loss, and 1% less would be false."""
-    exact = exact_loss(SYMMETRIC, np.array(RESPONSE), windows, 5)
+    exact = exact_loss(SYMMETRIC, np.array(RESPONSE.rows), windows, 5)
     assert claimed(SYMMETRIC, RESPONSE, windows) == pytest.approx(exact, rel=1e-6)
     less = [(first, last, 0.99 * w) for first, last, w in windows]
     assert claimed(SYMMETRIC, RESPONSE, less) < exact
@@ -94,37 +88,37 @@ def test_the_account_is_exact_where_states_are_alike(windows: Windows) -> None:
 def test_things_counted_from_the_same_states_are_amplified_together() -> None:
     """The sum of what each entry would cost alone is less than what they tell together."""
     w = 0.4
-    alone = 2 * amplified(RESPONSE, w)
+    alone = 2 * RESPONSE.amplified(w)
     together = joint_tilt(2 * math.ceil(w * NANO), [RESPONSE])
-    exact = exact_loss(SYMMETRIC, np.array(RESPONSE), [(0, 0, w), (0, 0, w)], 2)
+    exact = exact_loss(SYMMETRIC, np.array(RESPONSE.rows), [(0, 0, w), (0, 0, w)], 2)
     assert alone < exact <= together + 1e-9
 
 
 def test_the_least_noise_decides() -> None:
     """Behind several noises a tick costs what it costs behind the least."""
-    bold = response(K, 3.0)
+    bold = CategoricalNoise.response(K, 3.0)
     assert joint_tilt(NANO // 2, [RESPONSE, bold]) == joint_tilt(NANO // 2, [bold])
 
 
 def test_a_class_costs_at_least_each_of_its_chains() -> None:
     """A wider Θ prices the same history no lower."""
-    around = Class.of(
-        Intervals(
+    around = CategoricalTheta.of(
+        TransitionIntervals(
             tuple(tuple((row * 0.9).tolist()) for row in UNEVEN),
             tuple(tuple(np.minimum(1, row * 1.1).tolist()) for row in UNEVEN),
         )
     )
-    wide = Account(around, "prior")
+    wide = PublicAccount(around, "prior")
     wide.charge(1, Debit(0, 4, NANO // 2, RESPONSE))
     assert wide.price().epsilon > claimed(UNEVEN, RESPONSE, [(0, 4, 0.5)])
 
 
 @pytest.mark.parametrize("noise", [RESPONSE, LOPSIDED])
-def test_noise_is_read_as_it_was_written(noise: tuple[tuple[float, ...], ...]) -> None:
+def test_noise_is_read_as_it_was_written(noise: CategoricalNoise) -> None:
     """Exactly, and two different matrices have different fingerprints."""
-    assert read(written(noise)) == noise
-    assert fingerprint(noise) != fingerprint(response(K, 1.5000001))
-    assert signal(noise) > 0
+    assert read_noise(noise.as_json()) == noise
+    assert noise.fingerprint != CategoricalNoise.response(K, 1.5000001).fingerprint
+    assert noise.signal > 0
 
 
 def test_two_rows_stand_for_all_where_states_can_be_exchanged() -> None:
@@ -132,18 +126,18 @@ def test_two_rows_stand_for_all_where_states_can_be_exchanged() -> None:
     for w in (0.1, 1.0, 5.0):
         by_hand = max(
             math.log(
-                (1 + math.expm1(w) * sum(RESPONSE[u][z] for z in s))
-                / (1 + math.expm1(w) * sum(RESPONSE[v][z] for z in s))
+                (1 + math.expm1(w) * sum(RESPONSE.rows[u][z] for z in s))
+                / (1 + math.expm1(w) * sum(RESPONSE.rows[v][z] for z in s))
             )
             for u, v in itertools.permutations(range(K), 2)
             for size in (1, 2)
             for s in itertools.combinations(range(K), size)
         )
-        assert amplified(RESPONSE, w) == pytest.approx(by_hand, rel=1e-9)
-    assert tilts(RESPONSE) == pytest.approx((1.5, 1.5))
+        assert RESPONSE.amplified(w) == pytest.approx(by_hand, rel=1e-9)
+    assert RESPONSE.tilts == pytest.approx((1.5, 1.5))
 
 
 def test_more_states_are_not_priced_for_the_informed_adversary() -> None:
     """What is not proved is refused."""
     with pytest.raises(ValueError, match="prior adversary"):
-        timeline(Class.of(Intervals.point(UNEVEN.tolist())), "informed")
+        CategoricalTheta.of(TransitionIntervals.point(UNEVEN.tolist())).timeline("informed")

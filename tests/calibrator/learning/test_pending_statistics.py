@@ -12,19 +12,27 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, event, func, select
 
-from hushmq.calibrator.learning.learn_window import FIRST_LOOK, note, progress
-from hushmq.calibrator.learning.pending_statistics import Counted, draw, hold
-from hushmq.calibrator.ledger.audience_timelines import NANO
-from hushmq.calibrator.models import binary_model as learn_two
-from hushmq.calibrator.models import categorical_model as learn_k
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, REACH, Sums
-from hushmq.calibrator.models.binary_model import TWO
-from hushmq.calibrator.models.categorical.categorical_statistics import MULTIPLES, SumsK, sensitivity
-from hushmq.calibrator.models.categorical_model import MORE
+from hushmq.calibrator.learning.learn_window import learn_window
+from hushmq.calibrator.learning.learning_progress import read_progress
+from hushmq.calibrator.learning.pending_statistics import draw_pending, hold_statistics
+from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
+from hushmq.calibrator.models import binary_model, categorical_model
+from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
+from hushmq.calibrator.models.binary_model import BINARY
+from hushmq.calibrator.models.categorical.categorical_statistics import (
+    MULTIPLES,
+    CategoricalSums,
+    sensitivity,
+)
+from hushmq.calibrator.models.categorical_model import CATEGORICAL
+from hushmq.calibrator.models.chain_model import AnyModel
 from hushmq.calibrator.models.draw_noise import variance
+from hushmq.calibrator.models.lag_bands import BANDS
+from hushmq.calibrator.models.sufficient_statistics import ExactStatistics
+from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.calibrator.store import tables as store
-from hushmq.pufferfish.binary.stream_loss import Noise
-from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
 from hushmq.pufferfish.noise.joint_noise import mean_square
 from tests.calibrator.site import desk, ledger_with, sqlite
 
@@ -37,7 +45,10 @@ MANY = "activity"
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Connection]:
-    with ledger_with(tmp_path, {(STREAM, 1): Noise(0.2, 0.25), (MANY, 1): response(3, 2.0)}) as connection:
+    with ledger_with(
+        tmp_path,
+        {(STREAM, 1): BinaryNoise(0.2, 0.25), (MANY, 1): CategoricalNoise.response(3, 2.0)},
+    ) as connection:
         yield connection
 
 
@@ -57,10 +68,10 @@ class Learned:
         return self.last - self.first + 1
 
 
-def counted(states: bytes, k: int) -> Counted:
-    sums: Sums | SumsK = Sums() if k == 2 else SumsK(k)
+def counted(states: bytes, k: int) -> ExactStatistics:
+    sums: BinarySums | CategoricalSums = BinarySums() if k == 2 else CategoricalSums(k)
     sums.add(states)
-    return Counted("d", 1, sums.ticks, sums.starts, sums.groups)
+    return ExactStatistics("d", 1, sums.ticks, sums.starts, sums.groups)
 
 
 def levels(off: np.ndarray) -> np.ndarray:
@@ -118,12 +129,13 @@ def test_a_state_costs_what_its_windows_were_charged(windows: list[Learned]) -> 
     assert worst_share(windows, 2) == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_state_of_three_costs_what_its_windows_were_charged() -> None:
     """The same for more states than two."""
     assert worst_share([Learned(0, 8, NANOS), Learned(9, 9, NANOS)], 3) == pytest.approx(1.0, abs=1e-12)
 
 
-# -- what waits, and what is drawn from it ------------------------------------------------------------------
+# -- what is pending, and what is drawn from it ------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -145,77 +157,76 @@ class Noiseless:
 @pytest.fixture
 def noiseless(monkeypatch: pytest.MonkeyPatch) -> Noiseless:
     mechanism = Noiseless([], [])
-    monkeypatch.setattr(learn_two, "noisy_together", mechanism.noisy_together)
-    monkeypatch.setattr(learn_k, "noisy", mechanism.noisy)
+    monkeypatch.setattr(binary_model, "noisy_together", mechanism.noisy_together)
+    monkeypatch.setattr(categorical_model, "noisy", mechanism.noisy)
     return mechanism
 
 
-def window(seed: int, devices: int = 4, k: int = 2, ticks: int = 60) -> list[Counted]:
+def window(seed: int, devices: int = 4, k: int = 2, ticks: int = 60) -> list[ExactStatistics]:
     rng = np.random.default_rng(seed)
     found = []
     for number in range(devices):
-        sums: Sums | SumsK = Sums() if k == 2 else SumsK(k)
+        sums: BinarySums | CategoricalSums = BinarySums() if k == 2 else CategoricalSums(k)
         sums.add(rng.integers(0, k, ticks, dtype=np.uint8).tobytes())
-        found.append(Counted(f"d{number}", 1, sums.ticks, sums.starts, sums.groups))
+        found.append(ExactStatistics(f"d{number}", 1, sums.ticks, sums.starts, sums.groups))
     return found
 
 
-def test_noise_is_drawn_once_for_each_look_and_check(db: Connection, noiseless: Noiseless) -> None:
-    """One draw for the first block, then draws 1, 2, 4, … windows after a look and at the next one, and no others."""
+@pytest.mark.slow
+def test_noise_is_drawn_once_for_each_update_and_change_test(db: Connection, noiseless: Noiseless) -> None:
+    """One draw for the first block, then draws 1, 2, 4, … windows after an update and at the next one alone."""
     drawn_at = []
-    for number in range(1, 8 * FIRST_LOOK + 1):
+    for number in range(1, 8 * FIRST_UPDATE + 1):
         noiseless.together.clear()
-        note(db, STREAM, window(number), tilt=NANOS, learner=TWO)
+        learn_window(db, STREAM, BINARY, window(number), tilt=NANOS)
         if noiseless.together:
             drawn_at.append(number)
             assert [asked for _, *asked in noiseless.together] == [[REACH, NANOS]] * 4
-    assert progress(db, STREAM).contradictions == 0
+    assert read_progress(db, STREAM).contradictions == 0
     assert drawn_at == [4, 5, 6, 8, 9, 10, 12, 16, 17, 18, 20, 24, 32]
 
 
-def test_what_is_looked_at_is_the_sum_of_the_windows_and_one_draw(
+def test_what_is_learned_from_is_the_sum_of_the_windows_and_one_draw(
     db: Connection, noiseless: Noiseless
 ) -> None:
     """The block holds the exact sums of its windows, the noise of one draw for each device, and its variance."""
-    windows = [window(seed) for seed in range(FIRST_LOOK)]
+    windows = [window(seed) for seed in range(FIRST_UPDATE)]
     for one in windows:
-        note(db, STREAM, one, tilt=NANOS, learner=TWO)
+        learn_window(db, STREAM, BINARY, one, tilt=NANOS)
     exact = sum(np.array([np.concatenate(device.groups) for device in one]) for one in windows)
     assert [counts for counts, _, _ in noiseless.together] == exact.tolist()
     rows = db.execute(select(store.statistic).order_by(store.statistic.c.device)).all()
-    assert [[row.ones, *(getattr(row, f"changes_{band}") for band in range(4))] for row in rows] == (
-        exact.tolist()
-    )
-    assert [row.ticks for row in rows] == [60 * FIRST_LOOK] * 4
-    assert [row.starts_3 for row in rows] == [(60 - 40) * FIRST_LOOK] * 4
+    assert [np.concatenate(json.loads(row.groups)).tolist() for row in rows] == exact.tolist()
+    assert [row.ticks for row in rows] == [60 * FIRST_UPDATE] * 4
+    assert [json.loads(row.starts)[3] for row in rows] == [(60 - 40) * FIRST_UPDATE] * 4
     assert [row.variance for row in rows] == [mean_square(REACH, NANOS / NANO)] * 4
 
 
 def test_more_states_too_have_one_draw(db: Connection, noiseless: Noiseless) -> None:
     """The same for three states: one draw of each group for all devices, at the scale that the tilt pays for."""
-    windows = [window(seed, k=3) for seed in range(FIRST_LOOK)]
+    windows = [window(seed, k=3) for seed in range(FIRST_UPDATE)]
     for one in windows:
-        note(db, MANY, one, tilt=NANOS, learner=MORE)
+        learn_window(db, MANY, CATEGORICAL, one, tilt=NANOS)
     scale = sensitivity() * NANO / NANOS
     assert [asked for _, asked in noiseless.laplace] == pytest.approx([scale * one for one in MULTIPLES])
     assert all(asked >= scale * one for (_, asked), one in zip(noiseless.laplace, MULTIPLES, strict=True))
     for place, (counts, _) in enumerate(noiseless.laplace):
         exact = sum(np.array([device.groups[place] for device in one]) for one in windows)
         assert counts == exact.ravel().tolist()
-    rows = db.execute(select(store.statistic_k).order_by(store.statistic_k.c.device)).all()
+    rows = db.execute(select(store.statistic).order_by(store.statistic.c.device)).all()
     counts = sum(np.array([device.groups[0] for device in one]) for one in windows)
-    assert [json.loads(row.counts) for row in rows] == counts.tolist()
-    assert [np.sum(json.loads(row.pairs)[3]) for row in rows] == [27 * (60 - 40) * FIRST_LOOK] * 4
+    assert [json.loads(row.groups)[0] for row in rows] == counts.tolist()
+    assert [sum(json.loads(row.groups)[4]) for row in rows] == [27 * (60 - 40) * FIRST_UPDATE] * 4
     assert [row.variance for row in rows] == pytest.approx([variance(scale)] * 4)
 
 
 def test_the_least_tilt_of_a_sum_is_kept(db: Connection, noiseless: Noiseless) -> None:
     """What was charged least decides, for the devices that were in that window and for no other."""
     few, all_ = window(1, devices=2), window(2)
-    hold(db, STREAM, all_, tilt=900)
-    hold(db, STREAM, few, tilt=500)
-    hold(db, STREAM, all_, tilt=800)
-    drawn = {one.device: one for one in draw(db, STREAM, TWO)}
+    hold_statistics(db, STREAM, all_, tilt=900)
+    hold_statistics(db, STREAM, few, tilt=500)
+    hold_statistics(db, STREAM, all_, tilt=800)
+    drawn = {one.device: one for one in draw_pending(db, STREAM, BINARY)}
     assert [tilt for _, _, tilt in noiseless.together] == [500, 500, 800, 800]
     assert drawn["d0"].variance == drawn["d1"].variance > drawn["d2"].variance == drawn["d3"].variance
     assert drawn["d0"].groups[0] == [2 * all_[0].groups[0][0] + few[0].groups[0][0]]
@@ -227,37 +238,41 @@ def test_bands_that_were_not_counted_are_not_paid_for(
     db: Connection, noiseless: Noiseless, ticks: int, bands: int
 ) -> None:
     """Windows too short for a band have noise for the others only; one longer window in the sum brings it back."""
-    hold(db, STREAM, window(1, ticks=ticks), tilt=900)
-    hold(db, MANY, window(1, k=3, ticks=ticks), tilt=900)
-    assert all(one.starts[bands:] == [0] * (4 - bands) for one in draw(db, STREAM, TWO))
+    hold_statistics(db, STREAM, window(1, ticks=ticks), tilt=900)
+    hold_statistics(db, MANY, window(1, k=3, ticks=ticks), tilt=900)
+    assert all(one.starts[bands:] == [0] * (4 - bands) for one in draw_pending(db, STREAM, BINARY))
     assert [reach for _, reach, _ in noiseless.together] == [REACH[: bands + 1]] * 4
-    draw(db, MANY, MORE)
+    draw_pending(db, MANY, CATEGORICAL)
     assert [scale for _, scale in noiseless.laplace] == pytest.approx(
         [sensitivity(bands) * NANO / 900 * one for one in MULTIPLES[: bands + 1]]
     )
-    hold(db, STREAM, window(1, ticks=ticks), tilt=900)
-    hold(db, STREAM, window(1), tilt=900)
-    draw(db, STREAM, TWO)
+    hold_statistics(db, STREAM, window(1, ticks=ticks), tilt=900)
+    hold_statistics(db, STREAM, window(1), tilt=900)
+    draw_pending(db, STREAM, BINARY)
     assert noiseless.together[-1][1] == REACH
 
 
 def test_what_was_drawn_is_forgotten(db: Connection) -> None:
     """A second draw finds nothing; another stream's sums stay."""
-    hold(db, STREAM, window(1), tilt=NANOS)
-    hold(db, "other", window(2), tilt=NANOS)
-    assert len(draw(db, STREAM, TWO)) == 4
-    assert draw(db, STREAM, TWO) == []
+    hold_statistics(db, STREAM, window(1), tilt=NANOS)
+    hold_statistics(db, "other", window(2), tilt=NANOS)
+    assert len(draw_pending(db, STREAM, BINARY)) == 4
+    assert draw_pending(db, STREAM, BINARY) == []
     assert db.execute(select(func.count()).select_from(store.pending)).scalar_one() == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3])
 def test_each_number_has_noise_of_its_own(db: Connection, k: int) -> None:
     """With the real mechanisms no two numbers go together, and their noise is as wide as is stated."""
-    stream, learner, wide = (STREAM, TWO, REACH) if k == 2 else (MANY, MORE, MULTIPLES)
+    model: AnyModel = BINARY if k == 2 else CATEGORICAL
+    stream, wide = (STREAM, REACH) if k == 2 else (MANY, MULTIPLES)
     sizes = [1] * 5 if k == 2 else [3, *[9] * 4]
     zero = [[0] * size for size in sizes]
-    hold(db, stream, [Counted(f"d{n}", 1, 60, [1] * 4, zero) for n in range(1500)], tilt=NANOS)
-    found = draw(db, stream, learner)
+    hold_statistics(
+        db, stream, [ExactStatistics(f"d{n}", 1, 60, [1] * 4, zero) for n in range(1500)], tilt=NANOS
+    )
+    found = draw_pending(db, stream, model)
     drawn = np.array([np.concatenate(one.groups) for one in found])
     assert np.abs(np.corrcoef(drawn.T) - np.eye(sum(sizes))).max() < 0.2
     stated = found[0].variance ** 0.5 * np.repeat(wide, sizes)
@@ -266,11 +281,11 @@ def test_each_number_has_noise_of_its_own(db: Connection, k: int) -> None:
 
 def test_sums_are_not_shown() -> None:
     """An exact sum is in no text made of it."""
-    assert "31337" not in repr(Counted("d", 1, 60, [1] * 4, [[31337]] * 5))
+    assert "31337" not in repr(ExactStatistics("d", 1, 60, [1] * 4, [[31337]] * 5))
 
 
-def test_nothing_but_learning_reads_what_waits(tmp_path: Path) -> None:
-    """Settings, accounts and what is published are made without a look at the sums that wait."""
+def test_nothing_but_learning_reads_what_is_pending(tmp_path: Path) -> None:
+    """Settings, accounts and what is published are made without reading pending sums."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         here.window()
@@ -279,9 +294,9 @@ def test_nothing_but_learning_reads_what_waits(tmp_path: Path) -> None:
         event.listen(
             here.engine, "before_cursor_execute", lambda _c, _k, statement, *_: said.append(statement)
         )
-        here.cohort.settings()
-        here.cohort.own_settings()
-        here.cohort.accounts()
+        here.cohort.calibrate()
+        here.cohort.calibrate_devices()
+        here.cohort.ledger_states()
         here.cohort.unsent()
         assert len(said) > 4
         assert not [one for one in said if "pending" in one]

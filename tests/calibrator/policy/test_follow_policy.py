@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from hushmq.broker.contract.problem import Reason
-from hushmq.calibrator.ingest.receive import Arrived
-from tests.calibrator.site import OPS, STRANGER, TOPICS, desk, policy, signed, sqlite
+from hushmq.calibrator.ingest.inbox import Arrived
+from tests.calibrator.site import (
+    OPS,
+    STRANGER,
+    TOPICS,
+    desk,
+    policy,
+    signed,
+    sqlite,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +34,7 @@ def test_a_policy_that_is_not_ops_newest_is_refused(tmp_path: Path, payload: byt
     """Unsigned, altered, stale, for another cohort, unreadable: refused with its reason, nothing changes."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        here.cohort.take([Arrived(TOPICS.policy, payload)])
+        here.cohort.receive([Arrived(TOPICS.policy, payload)])
         assert here.cohort.rejected == {reason: 1}
         assert here.cohort.policy == policy()
     with desk(sqlite(tmp_path)) as again:
@@ -37,7 +45,7 @@ def test_the_policy_followed_again_is_no_news(tmp_path: Path) -> None:
     """The retained policy comes with every reconnect; the same one is neither refused nor adopted anew."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        here.cohort.take([Arrived(TOPICS.policy, signed(policy()))])
+        here.cohort.receive([Arrived(TOPICS.policy, signed(policy()))])
         assert here.cohort.rejected == {}
         assert here.log.getvalue().count("policy_adopted") == 1
 
@@ -46,5 +54,5 @@ def test_keys_are_rotated_by_trusting_two(tmp_path: Path) -> None:
     """A policy signed by either of two trusted keys is followed; the version still has to rise."""
     with desk(sqlite(tmp_path), ops=(OPS, STRANGER)) as here:
         here.adopt()
-        here.cohort.take([Arrived(TOPICS.policy, signed(policy(2), STRANGER))])
+        here.cohort.receive([Arrived(TOPICS.policy, signed(policy(2), STRANGER))])
         assert here.cohort.policy == policy(2)

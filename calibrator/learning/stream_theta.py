@@ -1,0 +1,82 @@
+"""Θ of a stream as its policy wants it: the start, narrowed by what is learned, with the misfit covered.
+
+The start is what the policy asserts of the chains at all lags. What is learned, and what the misfit makes of it, is cut
+to the start, and widens it only where it clearly excludes it: Θ then holds both. It always contains the floor. As long
+as a large misfit could be undetected, nothing is narrowed: detected later, it would put what was released in the
+meantime over budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection
+
+from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.calibrator.learning.change_test import common
+from hushmq.calibrator.learning.charged_statistics import fit_since
+from hushmq.calibrator.learning.learned_theta import read_cohort, read_learned
+from hushmq.calibrator.learning.learning_progress import Covering, Progress, read_progress
+from hushmq.calibrator.learning.update_schedule import block_of, misfit_error
+from hushmq.calibrator.models.chain_model import AnyModel
+from hushmq.calibrator.models.choose_model import model_of
+from hushmq.calibrator.models.misfit import Misfit
+from hushmq.pufferfish.protocols import Theta
+
+MOST_UNDETECTABLE = 0.1
+"""Θ is not narrowed before an excess of this much correlation over long lags would have been detected."""
+
+
+def theta_of_stream(db: Connection, stream: str, policy: StreamPolicy) -> Theta:
+    """Θ of any device of the cohort, under the policy."""
+    model = model_of(policy)
+    start, floor = model.start(policy), model.floor(policy)
+    return cohort_theta(db, stream, model, start=start, floor=floor, misfit=policy.misfit)
+
+
+def thetas_of_devices(db: Connection, stream: str, policy: StreamPolicy) -> Mapping[str, Theta]:
+    """Θ of every device with evidence of its own, under the policy; any other has the cohort's."""
+    model = model_of(policy)
+    start, floor = model.start(policy), model.floor(policy)
+    return device_thetas(db, stream, model, start=start, floor=floor, misfit=policy.misfit)
+
+
+def misfit_of_stream(db: Connection, stream: str, model: AnyModel) -> Misfit | None:
+    """The misfit in the statistics that are kept, for the report; None before there is enough evidence."""
+    found = fit_since(db, stream, model, since=0)
+    block = block_of(read_progress(db, stream).windows)
+    return None if found is None else found.misfit(misfit_error(block))
+
+
+def cohort_theta(
+    db: Connection, stream: str, model: AnyModel, *, start: Theta, floor: Theta, misfit: Covering = "cover"
+) -> Theta:
+    """Θ of any device of the cohort, with this start and floor."""
+    now = read_progress(db, stream).to_cover(misfit)
+    return _theta(read_cohort(db, stream, model), model, start=start, floor=floor, now=now)
+
+
+def device_thetas(
+    db: Connection, stream: str, model: AnyModel, *, start: Theta, floor: Theta, misfit: Covering = "cover"
+) -> dict[str, Theta]:
+    """Θ of every device with evidence of its own, shrunk towards the cohort's as far as that evidence is thin."""
+    now = read_progress(db, stream).to_cover(misfit)
+    learned = read_learned(db, stream, model)
+    return {
+        device: _theta(theta, model, start=start, floor=floor, now=now)
+        for device, theta in learned.devices.items()
+    }
+
+
+def _theta(learned: Theta | None, model: AnyModel, *, start: Theta, floor: Theta, now: Progress) -> Theta:
+    if learned is None:
+        return start.hull(floor)
+    theta = _cut(learned, start, model)
+    if any(now.persistent_shares):
+        theta = theta.hull(_cut(model.slowed(learned, now.persistent_shares), start, model))
+    return theta.hull(floor if now.undetectable <= MOST_UNDETECTABLE else start.hull(floor))
+
+
+def _cut(region: Theta, start: Theta, model: AnyModel) -> Theta:
+    """The part of a region that the start allows; the hull of both where the region clearly excludes the start."""
+    return common(start, region) or common(start, model.widened(region)) or start.hull(region)

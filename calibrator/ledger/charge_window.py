@@ -1,0 +1,111 @@
+"""The second step of closing a window: decide what it may spend, and write that into the ledger.
+
+A device may carry the noise of any setting ever issued to it, whatever version a batch claims: so the least noise
+decides what the window may spend and what its entry costs. The entry names the least of the cohort's; devices with
+device-specific settings are checked one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, insert
+
+from hushmq.calibrator.ledger.debits import Debit
+from hushmq.calibrator.ledger.high_water_mark import digest, head_of
+from hushmq.calibrator.ledger.issued_noise import issued_noises
+from hushmq.calibrator.ledger.live_accounts import LiveAccounts
+from hushmq.calibrator.ledger.public_account import ProposedDebit
+from hushmq.calibrator.ledger.window_spending import Spending
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.calibrator.policy.window_span import Span
+from hushmq.calibrator.store.tables import ledger
+from hushmq.pufferfish.protocols import Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A ledger entry just written: what it spends, and the public account with it, to be followed after the commit."""
+
+    entry: int
+    spent: Spending
+    loss: float
+    proposed: ProposedDebit
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRefused:
+    """Why a window was not charged, and the loss it would have caused where that is the reason."""
+
+    reason: str
+    loss: float | None = None
+
+
+def charge_window(db: Connection, span: Span, accounts: LiveAccounts) -> Charge | ChargeRefused:
+    """Debit the window within the caller's transaction, or say why the public budget does not allow it."""
+    policy = accounts.policy
+    method = policy.windows[span.window].method
+    for theta in (accounts.theta, *(one.theta for one in accounts.exposures.values())):
+        reason = theta.method_error(method, policy.adversary)
+        if reason is not None:  # Θ has widened since the policy was accepted
+            return ChargeRefused(reason)
+    noises = issued_noises(db, span.stream, of_cohort=True, by=span.last)
+    if not noises:
+        return ChargeRefused(f"no noise was issued that tick {span.last} can carry")
+    whole = accounts.spending(span.window, span.scope, noises.values())
+    if not whole.release:
+        return ChargeRefused(f"ε of {policy.epsilon.public:g} leaves less than a nano-nat for it")
+    charge = _debit(db, span, whole, noises, accounts)
+    if isinstance(charge, Charge):
+        return charge
+    # A setting that changed within the window leaves a little less than its share.
+    return _debit(db, span, whole.lessened(), noises, accounts)
+
+
+def _debit(
+    db: Connection, span: Span, spent: Spending, noises: Mapping[int, Noise], accounts: LiveAccounts
+) -> Charge | ChargeRefused:
+    """Write the entry if the public budget allows it for the cohort and for every device."""
+    version = _least_protecting(noises, spent.tilt)
+    proposed = accounts.public.propose(Debit(span.first, span.last, spent.tilt, noises[version]))
+    budget = accounts.policy.epsilon.public
+    after = proposed.price()
+    if after.epsilon > budget:
+        reason = f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {budget:g}"
+        return ChargeRefused(reason, after.epsilon)
+    for one in accounts.exposures.values():
+        tilt = accounts.public.largest_true_tilt(one.device_noises, proposed.debit)
+        if not accounts.bounds.keeps_public(one.theta, tilt):
+            loss = one.public_loss(tilt, accounts.policy)
+            return ChargeRefused(f"the loss of {one.device} would be {loss:.4f} of {budget:g}", loss)
+    entry = _write_entry(db, span, spent, version=version, noise=noises[version])
+    return Charge(entry, spent, after.epsilon, proposed)
+
+
+def _least_protecting(noises: Mapping[int, Noise], tilt: int) -> int:
+    """The version of the noise behind which a tilt on sanitized states says most about the true ones."""
+    return max(noises, key=lambda version: noises[version].amplified(tilt / NANO))
+
+
+def _write_entry(db: Connection, span: Span, spent: Spending, *, version: int, noise: Noise) -> int:
+    """Append the ledger entry and return its number: the one statement that spends."""
+    fields = {
+        "stream": span.stream,
+        "window": span.window,
+        "scope": span.scope,
+        "audience": "public",
+        "first": span.first,
+        "last": span.last,
+        "tilt": spent.tilt,
+        "noise": version,
+        "noise_digest": noise.fingerprint,
+        "why": "release and statistics" if spent.learning else "release",
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    result = db.execute(insert(ledger), fields | {"digest": digest(head_of(db, span.stream), fields)})
+    key = result.inserted_primary_key
+    if key is None:
+        raise RuntimeError("the database gave the ledger entry no number")
+    return int(key[0])

@@ -1,0 +1,48 @@
+"""The message that says how a stream's ledger stands: both accounts, the misfit, and the sealed high-water mark."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from hushmq.broker.contract.messages import Account, LedgerState, Misfit
+from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
+from hushmq.calibrator.ledger.live_accounts import LiveAccounts
+from hushmq.calibrator.models.choose_model import model_of
+from hushmq.calibrator.models.misfit import Band
+from hushmq.calibrator.store.tick_counts import late_ticks
+
+
+def ledger_state(
+    db: Connection, accounts: LiveAccounts, marks: HighWaterMarks, worst: Band | None
+) -> LedgerState:
+    """How the ledger stands. A stream is stopped behind its high-water mark, or over its public budget."""
+    stream, policy = accounts.stream, accounts.policy
+    budgets = policy.epsilon
+    public, operator = accounts.public_loss(), accounts.operator_loss(db)
+    theta = model_of(policy).theta_message(accounts.theta)
+    sealed = marks.sealed(db, stream)
+    stopped = marks.stopped.get(stream)
+    if stopped is None and public > budgets.public:
+        stopped = f"the public loss is {public:.4f} under the learned Θ, of {budgets.public:g}"
+    return LedgerState(
+        stream=stream,
+        adversary=policy.adversary,
+        entries=sealed.entries,
+        operator=Account(
+            budget=budgets.operator, loss=operator, left=budgets.operator - operator, theta=theta
+        ),
+        public=Account(budget=budgets.public, loss=public, left=budgets.public - public, theta=theta),
+        late=late_ticks(db, stream),
+        stopped=stopped,
+        misfit=None
+        if worst is None
+        else Misfit(
+            first=worst.first,
+            last=worst.last,
+            seen=worst.seen,
+            fitted=worst.fitted,
+            covered=policy.misfit == "cover",
+        ),
+        head=sealed.head,
+        seal=sealed.seal,
+    )
