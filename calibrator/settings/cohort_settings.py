@@ -1,155 +1,128 @@
-"""The noise settings of a cohort: those in force, new ones where they are due, for all devices and for single ones.
+"""The noise settings of a cohort: those in force, and new ones where they are due, for all devices and for single ones.
 
-When one is due and what it holds: calibrator/settings/calibrate.py, calibrator/settings/device_settings.py; in
-which order: calibrator/settings/device_rounds.py.
+When one is due and what it holds: calibrator/settings/calibrate.py, calibrator/settings/device_settings.py; in which
+order: calibrator/settings/device_rounds.py.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.messages import NoiseSetting, StreamPolicy
-from hushmq.broker.contract.problem import Problem, Reason, Rejected
-from hushmq.broker.contract.signature import PrivateKey, verify
-from hushmq.calibrator.learning.learn_window import Progress, believed, progress
-from hushmq.calibrator.ledger.accounts import Bookkeeper
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.calibrator.ledger.accounts import Accounts, Basis
 from hushmq.calibrator.policy.clocks import Clocks
-from hushmq.calibrator.policy.follow_policy import Followed
-from hushmq.calibrator.settings.calibrate import Current, current, next_setting, store_setting
-from hushmq.calibrator.settings.device_rounds import Round
-from hushmq.calibrator.settings.device_settings import Maker
-from hushmq.calibrator.store import tables as store
+from hushmq.calibrator.policy.follow_policy import FollowedPolicy
+from hushmq.calibrator.settings.calibrate import Issuer, calibrate_cohort
+from hushmq.calibrator.settings.device_rounds import DeviceRound
+from hushmq.calibrator.settings.device_settings import DeviceCalibration
+from hushmq.calibrator.settings.stored_settings import StoredSetting, cohort_setting, restore_setting
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
-    """What a round goes by: the versions of the policy and of the cohort's setting, and the last look."""
+class DeviceSettings:
+    """Device-specific settings by stream and device, and the streams of which some remain to be calibrated."""
 
-    policy: int
-    cohorts: int
-    look: Progress
+    in_force: Mapping[str, Mapping[str, StoredSetting]]
+    unfinished: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """A round, and what it depends on: the accounts' basis and the version of the cohort's setting."""
+
+    basis: Basis
+    cohort_version: int
+    round: DeviceRound
 
 
 @dataclass(slots=True)
-class Settings:
-    """Makes settings under the policy followed, and signs them."""
+class CohortSettings:
+    """Calibrates settings under the policy followed, and signs them."""
 
     cohort: str
     key: PrivateKey
-    followed: Followed
-    bookkeeper: Bookkeeper
+    followed: FollowedPolicy
+    accounts: Accounts
     clocks: Clocks
     log: FilteringBoundLogger
     timer: Callable[[], float] = time.monotonic
-    _rounds: dict[str, tuple[_At, Round]] = field(default_factory=dict)
+    _rounds: dict[str, _Round] = field(default_factory=dict)
 
-    def in_force(self, db: Connection) -> dict[str, Current]:
-        """The setting in force for each stream, a new one where it is due."""
+    def calibrate(self, db: Connection) -> dict[str, StoredSetting]:
+        """The setting in force for each stream, newly issued where one is due; none where no noise keeps the budget."""
         found = {}
-        for name, stream in self.followed.streams.items():
+        for stream in self.followed.streams:
             try:
-                found[name] = self._of_stream(db, name, stream)
+                one = calibrate_cohort(db, self.accounts.open(db, stream), self._issuer(stream))
             except Problem as problem:
-                self.log.warning("no_setting", stream=name, why=str(problem))
+                self.log.warning("no_setting", stream=stream, why=str(problem))
+                continue
+            found[stream] = one.setting
+            if one.issued:
+                message = one.setting.message
+                self.log.info(
+                    "setting_made", stream=stream, version=message.version, noise=message.noise.words
+                )
         return found
 
-    def _of_stream(self, db: Connection, name: str, stream: StreamPolicy) -> Current:
-        theta = believed(db, name, stream)
-        fresh = next_setting(
-            db,
-            cohort=self.cohort,
-            stream=name,
-            policy=stream,
-            policy_version=self.followed.version,
-            theta=theta,
-            key=self.key,
-            tick=self.clocks.issue(stream),
-            others=self.bookkeeper.holders(db, name, stream, theta),
-        )
-        if fresh is not None:
-            noise = fresh.message.noise.words
-            self.log.info("setting_made", stream=name, version=fresh.message.version, noise=noise)
-            return fresh
-        kept = current(db, name, self.followed.version)
-        if kept is None:
-            raise RuntimeError("no setting was made and none is in force")
-        return kept
-
-    def of_devices(self, db: Connection, for_s: float = math.inf) -> dict[str, dict[str, Current]]:
-        """By stream and device, the settings of devices that have their own; new ones where they are due.
-
-        For about so long: `making` says which streams are not through yet.
-        """
+    def calibrate_devices(self, db: Connection, for_s: float = math.inf) -> DeviceSettings:
+        """The device-specific settings in force, newly issued where they are due, for about `for_s` seconds."""
         ends = self.timer() + for_s
-        under_way = self._rounds_due(db)
-        # What may be too weak comes first, whatever the stream.
-        for maker, one in sorted(under_way, key=lambda found: not found[1].urgent):
-            for made in one.go_on(db, maker, lambda: self.timer() >= ends):
+        due = self._due_rounds(db)
+        # What may exceed the operator's budget comes first, whatever the stream.
+        for calibration, one in sorted(due, key=lambda found: not found[1].urgent):
+            for issued in one.advance(db, calibration, lambda: self.timer() >= ends):
                 self.log.info(
-                    "own_setting_made",
-                    stream=maker.stream,
-                    device=made.message.device,
-                    version=made.message.version,
+                    "device_setting_made",
+                    stream=calibration.accounts.stream,
+                    device=issued.message.device,
+                    version=issued.message.version,
                 )
             if self.timer() >= ends:
                 break
-        return {name: one.in_force for name, (_, one) in self._rounds.items()}
+        in_force = {stream: one.round.in_force for stream, one in self._rounds.items()}
+        return DeviceSettings(in_force, self.unfinished)
 
     @property
-    def making(self) -> set[str]:
-        """The streams of which a round has begun and is not done."""
-        return {name for name, (_, one) in self._rounds.items() if not one.done}
+    def unfinished(self) -> frozenset[str]:
+        """Streams whose device-specific settings are not all calibrated."""
+        return frozenset(stream for stream, one in self._rounds.items() if not one.round.done)
 
-    def _rounds_due(self, db: Connection) -> list[tuple[Maker, Round]]:
-        """The rounds that are not done, a new one where what a round goes by has changed."""
+    def restore(self, db: Connection, payload: bytes) -> None:
+        """Re-insert a setting of ours that the broker retained and the database lacks."""
+        restored = restore_setting(db, self.cohort, self.key, payload)
+        if restored is not None:
+            self.log.warning("setting_restored", stream=restored.stream, version=restored.version)
+
+    def _due_rounds(self, db: Connection) -> list[tuple[DeviceCalibration, DeviceRound]]:
+        """The rounds that are not done, a new one where what a round depends on has changed."""
         before, self._rounds = self._rounds, {}
         due = []
-        for name, stream in self.followed.streams.items():
-            cohorts = current(db, name, self.followed.version)
-            if cohorts is None:  # no noise keeps ε
+        for stream in self.followed.streams:
+            cohort = cohort_setting(db, stream, self.followed.version)
+            if cohort is None:  # no noise keeps the operator's budget
                 continue
-            at = _At(self.followed.version, cohorts.message.version, progress(db, name).at_look)
-            known, last = before.get(name, (None, None))
-            if last is not None and known == at and last.done:
-                self._rounds[name] = at, last
+            basis, version = self.accounts.basis(db, stream), cohort.message.version
+            last = before.get(stream)
+            same = last is not None and (last.basis, last.cohort_version) == (basis, version)
+            if last is not None and same and last.round.done:
+                self._rounds[stream] = last
                 continue
-            maker = self._maker(db, name, stream, cohorts)
-            if last is None or known != at:
-                last = Round(db, maker, self.bookkeeper.own(db, name, stream), last)
-            self._rounds[name] = at, last
-            due.append((maker, last))
+            calibration = DeviceCalibration(self.accounts.open(db, stream), self._issuer(stream), cohort)
+            if last is None or not same:
+                known = {} if last is None else last.round.in_force
+                last = _Round(basis, version, DeviceRound(db, calibration, known))
+            self._rounds[stream] = last
+            due.append((calibration, last.round))
         return due
 
-    def _maker(self, db: Connection, name: str, stream: StreamPolicy, cohorts: Current) -> Maker:
-        return Maker(
-            self.cohort,
-            name,
-            stream,
-            self.followed.version,
-            self.key,
-            self.clocks.issue(stream),
-            self.bookkeeper.account(db, name, stream),
-            self.bookkeeper.issued(db, name),
-            cohorts,
-        )
-
-    def know_again(self, db: Connection, payload: bytes) -> None:
-        """Take up a setting of our own that the database has forgotten: its version must stand for nothing else."""
-        setting = verify(NoiseSetting, payload, [self.key.public])
-        if setting.cohort != self.cohort:
-            raise Rejected(Reason.WRONG_ADDRESS, f"setting for cohort {setting.cohort}")
-        known = db.execute(
-            select(store.setting.c.version).where(
-                store.setting.c.stream == setting.stream, store.setting.c.version == setting.version
-            )
-        ).first()
-        if known is None:
-            # It may have been in use since any time: issued at tick 0.
-            store_setting(db, Current(setting, payload), tick=0)
-            self.log.warning("setting_known_again", stream=setting.stream, version=setting.version)
+    def _issuer(self, stream: str) -> Issuer:
+        tick = self.clocks.first_issued(self.followed.streams[stream])
+        return Issuer(self.cohort, self.key, self.followed.version, tick)

@@ -1,19 +1,21 @@
-"""Own settings in portions: after a look every device is gone through, a little at each turn of the loop.
+"""Device-specific settings in portions: after a theta update every device is visited, a few at each turn of the loop.
 
-A round is due when what is believed has changed, the policy, or the cohort's setting. Each portion is a transaction of
-its own, as short as it is told to be; between two of them the calibrator counts what arrives. First come the devices
-for which the setting they follow may be too weak: only these must not wait. Then it is worked out what each device with
-settings of its own allows a window to spend; then who else gains by a new setting.
+A round is due when the learned Θ, the policy or the cohort's setting has changed. Each portion is a transaction of its
+own, as short as it is asked to be; between two of them the calibrator counts what arrives. First come the devices
+whose setting may exceed the operator's budget: only these must not wait. Then the bounds of every device with
+device-specific settings are pre-computed, so that closing a window does not wait for them; then every other device gets
+a new setting where that is worth pushing.
 
 Theorem (the middle of a round). Whatever part of a round is done, and however long it takes: the operator's promise is
-kept for every device but those that follow a setting made for a Θ which does not hold theirs; the public's for all.
-Proof. A setting is made under the Θ believed now and mixes with all that was issued by now (docs/theory-accounts.md, A4
-and A6): nothing in that asks when it is made, or after which other. A device whose turn has not come follows a setting
-that, with all issued before it, kept ε under a Θ; if that holds the device's it keeps ε still, since a loss is the
+kept for every device but those that follow a setting issued for a Θ which does not contain theirs; the public's is
+kept for all.
+Proof. A setting is issued under the learned Θ and mixes with all that was issued before (docs/theory-accounts.md, A4
+and A6): neither depends on when it is issued, or after which other. A device whose turn has not come follows a setting
+that, with all issued before it, kept ε under a Θ; if that contains the device's it keeps ε still, since a loss is the
 largest over Θ. The public's account is checked whenever a window is closed, for what was issued by then. ∎
-The devices excepted were so before the round began, when what is believed of them changed. They are the first of it.
+The devices excepted were so before the round began, when their learned Θ changed. They are the first of it.
 
-Nothing of a round is stored: after a crash the next one finds those that are made, and makes the others.
+Nothing of a round is stored: after a crash the next one finds the settings that were issued, and issues the others.
 """
 
 from __future__ import annotations
@@ -23,86 +25,100 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection
 
-from hushmq.calibrator.models.chain_model import AnyNoise, AnyTheta
-from hushmq.calibrator.settings.calibrate import Current, current_own
-from hushmq.calibrator.settings.device_settings import Device, Maker
+from hushmq.calibrator.settings.device_settings import Device, DeviceCalibration
+from hushmq.calibrator.settings.stored_settings import StoredSetting, device_settings
+from hushmq.pufferfish.protocols import Noise
 
 
-class Round:
-    """One going-through of a stream's devices."""
+class DeviceRound:
+    """One visit to every device of a stream."""
 
-    def __init__(self, db: Connection, maker: Maker, own: Mapping[str, AnyTheta], last: Round | None) -> None:
-        self._own = own
-        self.in_force: dict[str, Current] = _in_force(db, maker, {} if last is None else last.in_force)
-        """By device its newest own setting under the policy."""
-        everyone = [self._device(maker, name) for name in sorted({*own, *maker.issued.own})]
-        urgent = {one.name for one in everyone if maker.may_be_too_weak(one)}
+    def __init__(
+        self, db: Connection, calibration: DeviceCalibration, known: Mapping[str, StoredSetting]
+    ) -> None:
+        self.in_force: dict[str, StoredSetting] = _in_force(db, calibration, known)
+        """By device its newest device-specific setting under the policy."""
+        accounts = calibration.accounts
+        everyone = [
+            calibration.device(name, self.in_force.get(name))
+            for name in sorted({*accounts.device_thetas, *accounts.exposures})
+        ]
+        urgent = {one.name for one in everyone if calibration.may_exceed_budget(one)}
         self._urgent = deque(one.name for one in everyone if one.name in urgent)
-        self._to_weigh = deque(sorted(maker.issued.own))
+        self._to_precompute = deque(sorted(accounts.exposures))
         self._rest = deque(one.name for one in everyone if one.name not in urgent)
-        self._heaviest: int | None = None
+        self._largest_tilt: int | None = None
 
     @property
     def urgent(self) -> bool:
-        """Whether there are devices left whose setting may be too weak."""
+        """Whether there are devices left whose setting may exceed the operator's budget."""
         return bool(self._urgent)
 
     @property
     def done(self) -> bool:
-        return not (self._urgent or self._to_weigh or self._rest)
+        return not (self._urgent or self._to_precompute or self._rest)
 
-    def go_on(self, db: Connection, maker: Maker, enough: Callable[[], bool]) -> list[Current]:
-        """Do the next of it until it is enough, and return the settings made. Something is done in any case."""
-        self.in_force = _in_force(db, maker, self.in_force)
-        made = []
+    def advance(
+        self, db: Connection, calibration: DeviceCalibration, enough: Callable[[], bool]
+    ) -> list[StoredSetting]:
+        """Visit devices until it is enough, one at least, and return the settings issued."""
+        self.in_force = _in_force(db, calibration, self.in_force)
+        issued = []
         while not self.done:
-            one = self._step(db, maker)
+            one = self._step(db, calibration)
             if one is not None:
-                made.append(one)
+                issued.append(one)
             if enough():
                 break
-        return made
+        return issued
 
-    def _step(self, db: Connection, maker: Maker) -> Current | None:
+    def _step(self, db: Connection, calibration: DeviceCalibration) -> StoredSetting | None:
         if self._urgent:
-            device = self._device(maker, self._urgent.popleft())
-            noise = maker.needed(device)
-            if noise is not None:
-                return self._make(db, maker, device, noise)
-            self._rest.append(device.name)
+            return self._visit_urgent(db, calibration, self._urgent.popleft())
+        if self._to_precompute:
+            calibration.accounts.precompute(self._to_precompute.popleft())
             return None
-        if self._to_weigh:
-            maker.weigh(self._to_weigh.popleft(), self._own)
-            return None
-        if self._heaviest is None:
-            self._heaviest = maker.heaviest(self._own)
-        device = self._device(maker, self._rest.popleft())
-        noise = maker.needed(device)
+        return self._visit(db, calibration, self._rest.popleft())
+
+    def _visit_urgent(
+        self, db: Connection, calibration: DeviceCalibration, name: str
+    ) -> StoredSetting | None:
+        """Issue a setting if the device needs one; else it is visited again with the rest."""
+        device = calibration.device(name, self.in_force.get(name))
+        noise = calibration.needed_noise(device)
         if noise is None:
-            noise = maker.worthwhile(device, self._heaviest)
-        made = None if noise is None else self._make(db, maker, device, noise)
-        if device.name in maker.issued.own or made is not None:
-            maker.weigh(device.name, self._own)
-        return made
+            self._rest.append(name)
+            return None
+        return self._issue(db, calibration, device, noise)
 
-    def _device(self, maker: Maker, name: str) -> Device:
-        return Device(name, self._own.get(name, maker.account.theta), self.in_force.get(name))
+    def _visit(self, db: Connection, calibration: DeviceCalibration, name: str) -> StoredSetting | None:
+        """Issue a setting if the device needs one, or if a better one is worth pushing."""
+        if self._largest_tilt is None:
+            self._largest_tilt = calibration.largest_planned_tilt()
+        device = calibration.device(name, self.in_force.get(name))
+        noise = calibration.needed_noise(device)
+        if noise is None:
+            noise = calibration.better_noise(device, self._largest_tilt)
+        issued = None if noise is None else self._issue(db, calibration, device, noise)
+        if name in calibration.accounts.exposures:
+            calibration.accounts.precompute(name)
+        return issued
 
-    def _make(self, db: Connection, maker: Maker, device: Device, noise: AnyNoise) -> Current | None:
-        made = maker.make(db, device, noise)
-        if made is not None:
-            self.in_force[device.name] = made
-            maker.issued.follow(db)
-        return made
+    def _issue(
+        self, db: Connection, calibration: DeviceCalibration, device: Device, noise: Noise
+    ) -> StoredSetting | None:
+        issued = calibration.issue(db, device, noise)
+        if issued is not None:
+            self.in_force[device.name] = issued
+        return issued
 
 
-def _in_force(db: Connection, maker: Maker, known: Mapping[str, Current]) -> dict[str, Current]:
-    """The newest own settings under the policy: those of the last round, unless another calibrator made some."""
-    versions = {
-        device: version
-        for device, (policy, version) in maker.issued.newest.items()
-        if policy == maker.policy_version
-    }
+def _in_force(
+    db: Connection, calibration: DeviceCalibration, known: Mapping[str, StoredSetting]
+) -> dict[str, StoredSetting]:
+    """The newest device-specific settings under the policy: those known, unless another calibrator issued some."""
+    accounts, policy = calibration.accounts, calibration.issuer.policy_version
+    versions = {device: version for device, (of, version) in accounts.issued.newest.items() if of == policy}
     if versions == {device: one.message.version for device, one in known.items()}:
         return dict(known)
-    return current_own(db, maker.stream, maker.policy_version)
+    return device_settings(db, accounts.stream, policy)

@@ -1,216 +1,158 @@
-"""Settings for single devices: one with enough evidence of its own has its own Θ and noise.
+"""Device-specific settings: a device with enough evidence has its own Θ, and noise calibrated for that.
 
-Theorem (own settings). The states of a device carry the cohort's settings and its own, and no other device's: an agent
-refuses those, and ingest does. Let T0 and T1 be the largest tilts among them and Θ the device's region.
-Operator: loss(Θ; T0, T1) ≤ ε keeps ε whatever mixture of them it uses (calibrator/settings/calibrate.py). Public:
-the true state of a tick whose sanitized state is tilted by W is tilted by at most the largest amplified(ρ, W) among
-those it can carry: those issued by then. With τ the largest of these over all ticks, loss(Θ; τ, τ) bounds what all
-releases tell of it. Proof. The loss rises with every tick's tilt, so the constant timeline bounds both. ∎ The first
-is kept when a setting is made; the second then, and again whenever a window is closed.
+Theorem (device-specific settings). The states of a device carry the cohort's settings and its own, and no other
+device's: agents refuse those, and so does ingest. Let T0 and T1 be the largest tilts among them and Θ the device's.
+Operator: loss(Θ; T0, T1) ≤ ε keeps ε whatever mixture of them it uses (calibrator/settings/choose_noise.py). Public:
+the true state of a tick whose sanitized state is tilted by W is tilted by at most the largest amplified(ρ, W) among the
+noises it can carry: those issued by then. With τ the largest of these over all ticks, loss(Θ; τ, τ) bounds the public
+loss of the device. Proof. The loss rises with every tick's tilt, so the constant timeline bounds both. ∎ The operator's
+bound is checked when a setting is issued; the public one then, and again whenever a window is closed.
 
-Like the cohort's, these settings are functions of charged statistics alone. An agent follows the newer of the two, so
-a device's own is made again after the cohort's has changed; until that arrives it uses the cohort's, which is a mixture
-as above.
+Like the cohort's, these settings are functions of charged statistics alone. An agent follows the newer of the two, so a
+device-specific setting is issued again after the cohort's has changed; until it arrives the device uses the cohort's,
+which is a mixture as above.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from hushmq.broker.contract.messages import StreamPolicy
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.signature import PrivateKey
-from hushmq.calibrator.ledger.audience_timelines import (
-    LARGEST_TILT,
-    NANO,
-    Holder,
-    allowed,
-    joint_tilt,
-    spending,
-    tilt_of_devices,
-)
-from hushmq.calibrator.ledger.issued_noise import Issued
-from hushmq.calibrator.ledger.public_account import Account
-from hushmq.calibrator.models.chain_model import (
-    AnyNoise,
-    AnyTheta,
-    contains,
-    keeps,
-    known_loss,
-    of_wire,
-    signal,
-    states_of,
-    tilts,
-)
-from hushmq.calibrator.settings.calibrate import (
+from hushmq.calibrator.ledger.debits import joint_tilt
+from hushmq.calibrator.ledger.live_accounts import LiveAccounts
+from hushmq.calibrator.models.choose_model import model_of
+from hushmq.calibrator.policy.device_tilt import device_window_tilt
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.calibrator.settings.calibrate import Issuer, issue_setting
+from hushmq.calibrator.settings.choose_noise import (
     WORTH_PUSHING,
-    Current,
     best_noise,
-    make_setting,
+    exceeds_budget,
     mixable,
-    noise_of,
-    too_weak,
-    worth,
+    worth_pushing,
 )
+from hushmq.calibrator.settings.stored_settings import StoredSetting
+from hushmq.pufferfish.bisection import bisection
+from hushmq.pufferfish.protocols import Noise, Theta
 
-WORTH_OWN = 1.25
-"""A device's first own setting is made when it lifts the signal 1−ρ0−ρ1 by at least this factor."""
-
-
-def public_loss(account: Account, others: Iterable[Holder], policy: StreamPolicy) -> float:
-    """What releases tell of any device: of the cohort's, and of those with settings of their own."""
-    own = [one.public_loss(account.most(one.own), policy) for one in others]
-    return max([account.price().epsilon, *own])
+WORTH_A_FIRST = 1.25
+"""A device's first device-specific setting is issued when it lifts the signal 1−ρ0−ρ1 by at least this factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device, its Θ, and its newest own setting under the policy, if it has one."""
+    """A device, its Θ, and its newest device-specific setting under the policy, if it has one."""
 
     name: str
-    theta: AnyTheta
-    have: Current | None
+    theta: Theta
+    setting: StoredSetting | None
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
-    """What the own settings of one stream have in common, within one transaction."""
+class DeviceCalibration:
+    """What calibrating the devices of one stream depends on, within one transaction."""
 
-    cohort: str
-    stream: str
-    policy: StreamPolicy
-    policy_version: int
-    key: PrivateKey
-    tick: int
-    account: Account
-    issued: Issued
-    cohorts: Current
+    accounts: LiveAccounts
+    issuer: Issuer
+    cohort: StoredSetting
     """The cohort's setting in force."""
 
-    def may_be_too_weak(self, device: Device) -> bool:
-        """Whether what it follows was made for a Θ that does not hold the device's: else it keeps ε all the same."""
-        return not contains(self._followed(device).message.theta.chains, device.theta)
+    def device(self, name: str, setting: StoredSetting | None) -> Device:
+        """A device with its learned Θ, or the cohort's where it has none."""
+        return Device(name, self.accounts.device_thetas.get(name, self.accounts.theta), setting)
 
-    def needed(self, device: Device) -> AnyNoise | None:
-        """The noise of a new setting if what the device follows is too weak for its Θ, and some noise is not."""
-        if not too_weak(of_wire(self._followed(device).message.noise), device.theta, self.policy):
+    def may_exceed_budget(self, device: Device) -> bool:
+        """Whether the setting it follows was issued for a Θ that does not contain the device's.
+
+        Otherwise it keeps the operator's budget under the device's Θ as well.
+        """
+        return not self._followed(device).message.theta.chains.contains(device.theta)
+
+    def needed_noise(self, device: Device) -> Noise | None:
+        """The noise of a new setting if the one it follows exceeds the operator's budget, and some noise keeps it."""
+        if not exceeds_budget(self._followed(device).message.noise.noise, device.theta, self.accounts.policy):
             return None
         try:
             return self._best(device)
         except Problem:
-            return None  # none keeps ε under its Θ: the operator's account says so
+            return None  # no noise keeps the budget under its Θ: the operator's account reports it
 
-    def worthwhile(self, device: Device, heaviest: int) -> AnyNoise | None:
-        """The noise of a new setting if that is worth it, what it follows being strong enough."""
-        have, followed = device.have, of_wire(self._followed(device).message.noise)
-        factor = WORTH_PUSHING if have is not None and self._followed(device) is have else WORTH_OWN
+    def better_noise(self, device: Device, largest_tilt: int) -> Noise | None:
+        """The noise of a new setting if it is worth pushing, given that the one it follows keeps the budget.
+
+        `largest_tilt` is `largest_planned_tilt`.
+        """
+        followed = self._followed(device)
+        used = followed.message.noise.noise
+        factor = WORTH_PUSHING if followed is device.setting else WORTH_A_FIRST
         try:
-            if self._hopeless(device.theta, followed, factor):
+            if self._out_of_reach(device.theta, factor * used.signal):
                 return None
-            noise = self._within_public(self._best(device), followed, device, heaviest)
+            noise = self._within_public_budget(self._best(device), used, device, largest_tilt)
         except Problem:
             return None
-        return noise if worth(noise, followed, factor) else None
+        return noise if worth_pushing(noise, used, factor) else None
 
-    def make(self, db: Connection, device: Device, noise: AnyNoise) -> Current | None:
-        """Sign and store a setting; None where the device would not take it."""
+    def issue(self, db: Connection, device: Device, noise: Noise) -> StoredSetting | None:
+        """Sign and store a device-specific setting; None where the device would refuse it."""
         try:
-            return make_setting(
-                db,
-                cohort=self.cohort,
-                stream=self.stream,
-                policy=self.policy,
-                policy_version=self.policy_version,
-                theta=device.theta,
-                noise=noise,
-                key=self.key,
-                tick=self.tick,
-                device=device.name,
+            return issue_setting(
+                db, self.accounts, self.issuer, theta=device.theta, noise=noise, device=device.name
             )
         except Problem:
             return None
 
-    def holder(self, device: str, own: Mapping[str, AnyTheta]) -> Holder:
-        """What must be kept for a device with settings of its own."""
-        return self.issued.holder(device, own.get(device, self.account.theta))
+    def largest_planned_tilt(self) -> int:
+        """The largest tilt that a sanitized state has, or will have when all windows over it are released.
 
-    def weigh(self, device: str, own: Mapping[str, AnyTheta]) -> None:
-        """Work out its accounts, and what a window may spend for its sake: so that they are known when asked for."""
-        one = self.holder(device, own)
-        tilt = self.account.device_tilt
-        for method in {window.method for window in self.policy.windows.values()}:
-            cohorts = (self.policy, method, self.account.theta, self.issued.cohorts)
-            one.allows(self.policy, method, allowed(*cohorts, LARGEST_TILT, tilt), tilt)
-        one.public_loss(self.account.most(one.own), self.policy)
-        one.operator_loss(self.policy, tilt)
-
-    def heaviest(self, own: Mapping[str, AnyTheta]) -> int:
-        """The most that one sanitized state pays or will pay while Θ is as it is."""
-        others = self.issued.holders(self.account.theta, own)
-        planned = sum(
-            spending(
-                self.policy,
-                window,
-                scope,
-                theta=self.account.theta,
-                noises=self.issued.cohorts,
-                device_tilt=self.account.device_tilt,
-                others=others,
-            ).tilt
-            for window, one in self.policy.windows.items()
-            for scope in one.scopes
-        )
-        return max(planned, self.account.heaviest())
-
-    def _followed(self, device: Device) -> Current:
-        """The newer of its own setting and the cohort's."""
-        have = device.have
-        newer = have is not None and have.message.version > self.cohorts.message.version
-        return have if have is not None and newer else self.cohorts
-
-    def _best(self, device: Device) -> AnyNoise:
-        issued = self.issued.to(device.name)
-        best = best_noise(device.theta, self.policy)
-        return mixable(best, issued, theta=device.theta, policy=self.policy)
-
-    def _hopeless(self, theta: AnyTheta, followed: AnyNoise, factor: float) -> bool:
-        """Whether noise that is worth it is out of reach: quicker to tell than how much is.
-
-        Randomized response of k states with signal s has e^τ = (1 + (k−1)·s)/(1 − s). For two states: the prior
-        adversary allows no less than the informed one.
+        In nano-nats, under the present Θ.
         """
-        k, wanted = states_of(theta), factor * signal(followed)
-        if wanted >= 1:
-            return True
-        if k == 2:
-            informed = self.policy.adversary == "informed"
-            return informed and signal(best_noise(theta, self.policy, "prior")) < wanted
-        tau = math.log((1 + (k - 1) * wanted) / (1 - wanted)) + tilt_of_devices(self.policy) / NANO
-        return known_loss(theta, tau, tau, self.policy.adversary) > self.policy.epsilon.operator
+        planned = sum(
+            self.accounts.spending(name, scope, self.accounts.issued.cohort).tilt
+            for name, window in self.accounts.policy.windows.items()
+            for scope in window.scopes
+        )
+        return max(planned, self.accounts.public.largest_sanitized_tilt())
 
-    def _within_public(self, noise: AnyNoise, followed: AnyNoise, device: Device, heaviest: int) -> AnyNoise:
-        """The noise, or as much more of it as leaves the public's account of the device within ε."""
-        issued = self.issued.to(device.name)
-        theta = device.theta
+    def _followed(self, device: Device) -> StoredSetting:
+        """The newer of its device-specific setting and the cohort's."""
+        if device.setting is None or device.setting.message.version < self.cohort.message.version:
+            return self.cohort
+        return device.setting
 
-        def within(one: AnyNoise) -> bool:
-            tau = self.account.device_tilt / NANO + joint_tilt(heaviest, [*issued, one])
-            return keeps(theta, tau, self.policy.epsilon.public, self.policy.adversary)
+    def _best(self, device: Device) -> Noise:
+        """The best noise that mixes with all that the device was issued; Problem where none keeps the budget."""
+        issued = self.accounts.issued.noises_of(device.name)
+        best = best_noise(device.theta, self.accounts.policy)
+        return mixable(best, issued, theta=device.theta, policy=self.accounts.policy)
+
+    def _out_of_reach(self, theta: Theta, signal: float) -> bool:
+        """Whether no noise with this signal keeps the operator's budget: a quick test before the best is computed."""
+        policy = self.accounts.policy
+        return signal >= 1 or model_of(policy).out_of_reach(
+            theta,
+            signal,
+            epsilon=policy.epsilon.operator,
+            adversary=policy.adversary,
+            device_tilt=device_window_tilt(policy) / NANO,
+        )
+
+    def _within_public_budget(self, noise: Noise, used: Noise, device: Device, largest_tilt: int) -> Noise:
+        """The noise, or as much more of it as keeps the public budget of the device."""
+        issued = self.accounts.issued.noises_of(device.name)
+
+        def within(one: Noise) -> bool:
+            tau = self.accounts.public.device_tilt / NANO + joint_tilt(largest_tilt, [*issued, one])
+            return self.accounts.bounds.keeps_public(device.theta, tau)
+
+        def between(share: float) -> Noise:
+            tau0, tau1 = (old + share * (new - old) for old, new in ends)
+            return noise.with_tilts(tau0, tau1)
 
         if within(noise):
             return noise
-        low, high, kept = 0.0, 1.0, followed
-        ends = list(zip(tilts(followed), tilts(noise), strict=True))
-        while high - low > 1e-3:
-            middle = (low + high) / 2
-            tau0, tau1 = (old + middle * (new - old) for old, new in ends)
-            trial = noise_of(tau0, tau1, states_of(theta))
-            if within(trial):
-                low, kept = middle, trial
-            else:
-                high = middle
-        return kept
+        ends = list(zip(used.tilts, noise.tilts, strict=True))
+        share, _ = bisection(lambda share: within(between(share)), 0.0, 1.0, absolute=1e-3)
+        return between(share) if share > 0 else used

@@ -1,148 +1,120 @@
-"""The windows of a cohort: which are due, closing them one by one, and what of them waits to be published.
-
-Each window is closed with its debit in a transaction of its own (calibrator/windows/close_window.py). What devices
-released themselves is added up beside it (calibrator/windows/collect_device_windows.py).
-"""
+"""Close every due window of a cohort, one transaction each, and add up what devices released themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.messages import StreamPolicy
 from hushmq.broker.contract.topics import Topics
-from hushmq.calibrator.learning.learn_window import progress
-from hushmq.calibrator.ledger.accounts import Bookkeeper
-from hushmq.calibrator.ledger.high_water_mark import Marks
+from hushmq.calibrator.ledger.accounts import Accounts
+from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.policy.clocks import Clocks
-from hushmq.calibrator.policy.follow_policy import Followed
-from hushmq.calibrator.windows import close_window as release
-from hushmq.calibrator.windows import collect_device_windows as collect
+from hushmq.calibrator.policy.follow_policy import FollowedPolicy
+from hushmq.calibrator.policy.window_span import Span
+from hushmq.calibrator.windows.close_window import WindowOutcome, close_window
+from hushmq.calibrator.windows.closed_windows import delete_closed_states
+from hushmq.calibrator.windows.collect_device_windows import Aggregated, aggregate_due
+from hushmq.calibrator.windows.due_windows import WindowSchedule, due_windows
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """A look for due windows: under which policy, how many of each were over, and the last tick of any that was."""
+class ClosedWindows:
+    """What closing the due windows of a cohort did."""
 
-    policy: StreamPolicy
-    over: tuple[int, ...]
-    complete: int
+    windows: tuple[WindowOutcome, ...] = ()
+    aggregates: tuple[Aggregated, ...] = ()
+
+    @property
+    def stored(self) -> bool:
+        """Whether there are new bytes to publish."""
+        return bool(self.aggregates) or any(one.charge for one in self.windows)
 
 
 @dataclass(slots=True)
-class Windows:
-    """Closes windows; remembers what it has looked at, so that an idle turn asks the database nothing."""
+class WindowCloser:
+    """Closes windows when their grace has passed."""
 
     topics: Topics
-    followed: Followed
-    bookkeeper: Bookkeeper
-    marks: Marks
+    followed: FollowedPolicy
+    accounts: Accounts
+    marks: HighWaterMarks
     clocks: Clocks
     grace_s: float
     log: FilteringBoundLogger
+    schedule: WindowSchedule = field(default_factory=WindowSchedule)
     released: int = 0
+    """Windows released since the start."""
     refused: int = 0
-    added: int = 0
-    _looked: dict[str, _Look] = field(default_factory=dict)
+    """Windows refused since the start."""
 
-    def look_again(self, stream: str, first: int = 0) -> None:
-        """Something has come from this tick on: it may lie in a window that was empty at the last look."""
-        look = self._looked.get(stream)
-        if look is not None and first <= look.complete:
-            del self._looked[stream]
+    def close_due(self, engine: Engine, *, waiting: Collection[str] = ()) -> ClosedWindows:
+        """Close every window whose grace has passed, but those of the streams that are `waiting`.
 
-    def close_due(self, engine: Engine, besides: Collection[str] = ()) -> list[release.Closed]:
-        """Close every window whose grace has passed, besides those of some streams.
-
-        Each has its debit in a transaction of its own. A look may end it for the stream: own settings come before the
-        rest, since what a window may spend depends on them.
-
-        The mark is written after the debits are durable and before anything of them is offered for publishing.
+        Each has its debit in a transaction of its own. The high-water mark is written after the debits are durable and
+        before anything of them is published.
         """
-        closed = []
+        windows: list[WindowOutcome] = []
+        aggregates: list[Aggregated] = []
         for name, stream in self.followed.streams.items():
             through = self.clocks.tick(stream, -self.grace_s) - 1
-            look = _look(stream, through)
-            if name in self.marks.stopped or name in besides or self._looked.get(name) == look:
+            if name in self.marks.stopped or name in waiting:
                 continue
-            spans = self._due(engine, name, stream, through)
-            ended = self._close(engine, name, stream, spans)
-            closed += ended
-            if len(ended) == len(spans):
-                self._looked[name] = look
-        if any(one.entry is not None for one in closed):
+            if not self.schedule.can_be_due(name, through=through):
+                continue
+            with engine.begin() as db:
+                spans = due_windows(db, name, stream, through=through)
+                added = aggregate_due(db, name, stream, through=through, topics=self.topics)
+            self._log_aggregates(name, added)
+            closed = self._close(engine, name, spans)
+            if len(closed) == len(spans):
+                self.schedule.searched(name, stream, through=through)
+            aggregates += added
+            windows += closed
+        if any(one.charge for one in windows):
             with engine.begin() as db:
                 self.marks.write(db)
-        return closed
+        return ClosedWindows(tuple(windows), tuple(aggregates))
 
-    def _due(self, engine: Engine, name: str, stream: StreamPolicy, through: int) -> list[release.Span]:
-        """The windows to close; what devices released of theirs is added up."""
-        with engine.begin() as db:
-            spans = release.due(db, name, stream, through=through)
-            sums = collect.add_due(db, name, stream, through=through, topics=self.topics)
-        for one in sums:
-            self.log.info("added_up", stream=name, window=one.window, first=one.first, devices=one.devices)
-        self.added += len(sums)
-        return spans
+    def _close(self, engine: Engine, stream: str, spans: Iterable[Span]) -> list[WindowOutcome]:
+        """Close windows in order; where devices have device-specific settings, only up to the next new Θ.
 
-    def _close(
-        self, engine: Engine, name: str, stream: StreamPolicy, spans: Iterable[release.Span]
-    ) -> list[release.Closed]:
-        """Close windows, where devices have settings of their own only up to the next look."""
+        New settings come before the remaining windows, since what a window may spend depends on them.
+        """
         closed = []
         for span in spans:
             with engine.begin() as db:
-                before = progress(db, name).at_look
-                account = self.bookkeeper.account(db, name, stream)
-                others = self.bookkeeper.holders(db, name, stream, account.theta)
-                ended = release.close(db, span, stream, account=account, topics=self.topics, others=others)
-                looked = progress(db, name).at_look != before
-            self._tell(ended)
-            closed.append(ended)
-            if looked and others:
+                accounts = self.accounts.open(db, stream)
+                one = close_window(db, span, accounts, self.topics)
+            if one.charge is not None:
+                accounts.public.commit(one.charge.entry, one.charge.proposed)
+            self._log_window(one)
+            closed.append(one)
+            if one.theta_updated and accounts.exposures:
                 break
         if closed:
             with engine.begin() as db:
-                release.prune(db, name, stream)
+                delete_closed_states(db, stream, self.followed.streams[stream])
         return closed
 
-    def _tell(self, one: release.Closed) -> None:
+    def _log_window(self, one: WindowOutcome) -> None:
+        span = one.span
         where = {
-            "stream": one.span.stream,
-            "window": one.span.window,
-            "scope": one.span.scope,
-            "first": one.span.first,
-            "last": one.span.last,
+            "stream": span.stream,
+            "window": span.window,
+            "scope": span.scope,
+            "first": span.first,
+            "last": span.last,
         }
-        if one.refused:
+        if one.refusal is not None:
             self.refused += 1
-            self.log.error("release_refused", **where, why=one.refused)
-        elif one.entry is not None:
+            self.log.error("release_refused", **where, why=one.refusal.reason)
+        elif one.charge is not None:
             self.released += 1
-            self.log.info("released", **where, entry=one.entry, loss=one.loss)
+            self.log.info("released", **where, entry=one.charge.entry, loss=one.charge.loss)
 
-
-def _look(stream: StreamPolicy, through: int) -> _Look:
-    ticks = [window.ticks for window in stream.windows.values()]
-    ticks += [window.ticks for window in stream.device_windows.values()]
-    over = tuple((through + 1) // length for length in ticks)
-    complete = max((n * length - 1 for n, length in zip(over, ticks, strict=True)), default=-1)
-    return _Look(stream, over, complete)
-
-
-def unsent(db: Connection) -> list[tuple[int, str, bytes]]:
-    """What waits to be published: a ledger entry or, below 0, the number of a sum that has none; topic; bytes."""
-    sums = [(-number, topic, payload) for number, topic, payload in collect.unsent(db)]
-    return release.unsent(db) + sums
-
-
-def mark_sent(db: Connection, sent: Iterable[tuple[int, str]]) -> None:
-    """Remember what the broker has acknowledged."""
-    for entry, topic in sent:
-        if entry < 0:
-            collect.mark_sent(db, -entry)
-        else:
-            release.mark_sent(db, entry, topic)
+    def _log_aggregates(self, stream: str, added: Iterable[Aggregated]) -> None:
+        for one in added:
+            self.log.info("added_up", stream=stream, window=one.window, first=one.first, devices=one.devices)

@@ -1,9 +1,9 @@
 """Releases that devices make themselves: collected, checked, and added up for the cohort.
 
-A device counts its true states and draws its own noise; what it publishes was paid for in both accounts when the policy
-was followed (calibrator/ledger/audience_timelines.py, tilt_of_devices). Adding up what is public already is
-post-processing: no debit, no draw, and the sum is stored and published once, like a release of our own. A release
-that comes after its window's grace is counted as late and never added.
+A device counts its true states and draws noise itself; what it publishes was charged in both accounts when the policy
+was followed (calibrator/policy/device_tilt.py). Adding up what is public already is post-processing: no debit, no draw,
+and the sum is stored and published once, like a release of the calibrator. A release that arrives after its window's
+grace is counted as late and never added.
 """
 
 from __future__ import annotations
@@ -16,18 +16,30 @@ from sqlalchemy import Connection, delete, exists, func, insert, select, update
 
 from hushmq.broker.contract.messages import Release, StreamPolicy, decode, encode
 from hushmq.broker.contract.problem import Reason, Rejected
-from hushmq.broker.contract.topics import COHORT, Address, Topics
+from hushmq.broker.contract.topics import COHORT, Topics
 from hushmq.calibrator.models.draw_noise import variance
-from hushmq.calibrator.store.tables import DEVICES, aggregate, closed, collected, tally
+from hushmq.calibrator.store.tables import DEVICES, aggregate, collected, tally
+from hushmq.calibrator.windows.closed_windows import mark_closed, next_open_tick
 from hushmq.pufferfish.inference.half_width import half_width
 
 
-def collect(db: Connection, address: Address, payload: bytes, policy: StreamPolicy, *, latest: int) -> int:
-    """Keep a device's release; the ticks in it if it came too late to be added, else 0. Rejected: nothing changed."""
-    stream, window, device = address.stream or "", address.window or "", address.scope or ""
+def collect_release(
+    db: Connection,
+    stream: str,
+    window: str,
+    device: str,
+    payload: bytes,
+    *,
+    policy: StreamPolicy,
+    latest: int,
+) -> int:
+    """Store a device's release; return its ticks if it came too late to be added up, else 0.
+
+    Rejected, with nothing changed, unless it is one that the device may make under the policy.
+    """
     message = decode(Release, payload)
     if (message.stream, message.window, message.scope) != (stream, window, device):
-        raise Rejected(Reason.WRONG_ADDRESS, "the release speaks of another stream, window or device")
+        raise Rejected(Reason.WRONG_ADDRESS, "the release is of another stream, window or device")
     _check(message, policy, latest)
     known = db.execute(
         select(collected.c.payload).where(
@@ -41,9 +53,10 @@ def collect(db: Connection, address: Address, payload: bytes, policy: StreamPoli
         return 0
     if known is not None:
         raise Rejected(Reason.TAMPERED, f"the window from tick {message.first} came before with other counts")
-    late = message.first <= _added_through(db, stream, window)
-    if late and message.first < _newest(db, stream, window, device):
-        return 0  # a device releases one window after the other: this one was added and is forgotten
+    late = message.first < next_open_tick(db, stream, window, DEVICES)
+    newest = _newest(db, stream, window, device)
+    if late and newest is not None and message.first < newest:
+        return 0  # a device releases one window after the other: this one was added up and deleted
     db.execute(
         insert(collected).values(
             stream=stream, window=window, device=device, first=message.first, payload=payload
@@ -80,31 +93,31 @@ def _check(message: Release, policy: StreamPolicy, latest: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """A sum just made."""
+class Aggregated:
+    """A sum just stored."""
 
     window: str
     first: int
     devices: int
 
 
-def add_due(
+def aggregate_due(
     db: Connection, stream: str, policy: StreamPolicy, *, through: int, topics: Topics
-) -> list[Added]:
+) -> list[Aggregated]:
     """Add up every window that ended at or before tick `through`, within the caller's transaction."""
     done = []
     for window, wanted in policy.device_windows.items():
-        after = _added_through(db, stream, window)
-        last = (through + 1) // wanted.ticks * wanted.ticks - 1
-        if last <= after:
+        start = next_open_tick(db, stream, window, DEVICES)
+        end = (through + 1) // wanted.ticks * wanted.ticks
+        if end <= start:
             continue
         rows = db.execute(
             select(collected.c.first, collected.c.payload)
             .where(
                 collected.c.stream == stream,
                 collected.c.window == window,
-                collected.c.first > after,
-                collected.c.first <= last,
+                collected.c.first >= start,
+                collected.c.first < end,
             )
             .order_by(collected.c.first, collected.c.device)
         ).all()
@@ -114,10 +127,10 @@ def add_due(
             message = _sum(messages, policy, number=number)
             topic = topics.release(stream, window, COHORT)
             db.execute(insert(aggregate).values(id=number, topic=topic, payload=encode(message), sent=False))
-            done.append(Added(window, first, len(messages)))
+            done.append(Aggregated(window, first, len(messages)))
         if rows:
-            _mark_added(db, stream, window, last)
-            _prune(db, stream, window, last)
+            mark_closed(db, stream, window, DEVICES, through=end - 1)
+            _delete_aggregated(db, stream, window, end)
     return done
 
 
@@ -151,46 +164,18 @@ def _sum(messages: list[Release], policy: StreamPolicy, *, number: int) -> Relea
     )
 
 
-def unsent(db: Connection) -> list[tuple[int, str, bytes]]:
-    """Sums that are not known to be published: number, topic, bytes."""
-    rows = db.execute(select(aggregate).where(aggregate.c.sent.is_(False)).order_by(aggregate.c.id))
-    return [(row.id, row.topic, row.payload) for row in rows]
-
-
-def mark_sent(db: Connection, number: int) -> None:
-    """Remember that a sum is published. Only the newest sums are kept; their numbers rise for ever."""
-    db.execute(update(aggregate).where(aggregate.c.id == number).values(sent=True))
-    newest = db.execute(select(func.max(aggregate.c.id))).scalar()
-    db.execute(delete(aggregate).where(aggregate.c.sent.is_(True), aggregate.c.id != newest))
-
-
-def _added_through(db: Connection, stream: str, window: str) -> int:
-    found = db.execute(
-        select(closed.c.through).where(
-            closed.c.stream == stream, closed.c.window == window, closed.c.scope == DEVICES
-        )
-    ).scalar()
-    return -1 if found is None else int(found)
-
-
-def _newest(db: Connection, stream: str, window: str, device: str) -> int:
-    """The first tick of the newest window that came of a device; −1 before any did."""
-    found = db.execute(
+def _newest(db: Connection, stream: str, window: str, device: str) -> int | None:
+    """The first tick of the newest window that a device released; None before it released any."""
+    found: int | None = db.execute(
         select(func.max(collected.c.first)).where(
             collected.c.stream == stream, collected.c.window == window, collected.c.device == device
         )
     ).scalar()
-    return -1 if found is None else int(found)
+    return found
 
 
-def _mark_added(db: Connection, stream: str, window: str, through: int) -> None:
-    mine = (closed.c.stream == stream) & (closed.c.window == window) & (closed.c.scope == DEVICES)
-    if db.execute(update(closed).where(mine).values(through=through)).rowcount == 0:
-        db.execute(insert(closed).values(stream=stream, window=window, scope=DEVICES, through=through))
-
-
-def _prune(db: Connection, stream: str, window: str, through: int) -> None:
-    """Forget what is added, but each device's newest: the broker retains that, and sends it again."""
+def _delete_aggregated(db: Connection, stream: str, window: str, end: int) -> None:
+    """Delete what is added up, but each device's newest: the broker retains that, and sends it again."""
     newer = collected.alias()
     followed = exists().where(
         newer.c.stream == collected.c.stream,
@@ -202,7 +187,7 @@ def _prune(db: Connection, stream: str, window: str, through: int) -> None:
         delete(collected).where(
             collected.c.stream == stream,
             collected.c.window == window,
-            collected.c.first <= through,
+            collected.c.first < end,
             followed,
         )
     )

@@ -11,28 +11,28 @@ from sqlalchemy import Connection
 
 from hushmq.agent.accept_settings import Trust, check_noise
 from hushmq.broker.contract.messages import Audiences, DeviceWindow, NoiseSetting, StreamPolicy
-from hushmq.broker.contract.noise_message import Flips, flips_of
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import PrivateKey, verify
-from hushmq.calibrator.ledger.audience_timelines import Holder
-from hushmq.calibrator.settings.calibrate import WORTH_PUSHING, Current, current, mixable, next_setting
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss, optimal_noise
+from hushmq.calibrator.ledger.device_exposure import DeviceExposure
+from hushmq.calibrator.ledger.live_accounts import read_accounts
+from hushmq.calibrator.settings.calibrate import Issuer, calibrate_cohort
+from hushmq.calibrator.settings.choose_noise import WORTH_PUSHING, mixable
+from hushmq.calibrator.settings.stored_settings import StoredSetting, cohort_setting
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 from tests.calibrator.site import CALIBRATOR, NARROW, STREAM, WIDE, desk, policy, sqlite, stream_policy
 from tests.hushmq.enumeration import losses
 
 
 def make(
-    db: Connection, theta: Box, *, policy: StreamPolicy | None = None, version: int = 1
-) -> Current | None:
-    return next_setting(
-        db,
-        cohort="test",
-        stream=STREAM,
-        policy=policy or stream_policy(),
-        policy_version=version,
-        theta=theta,
-        key=CALIBRATOR,
-    )
+    db: Connection, theta: BinaryTheta, *, policy: StreamPolicy | None = None, version: int = 1
+) -> StoredSetting | None:
+    """The setting if one was issued."""
+    accounts = read_accounts(db, STREAM, policy or stream_policy(), theta=theta)
+    one = calibrate_cohort(db, accounts, Issuer("test", CALIBRATOR, version))
+    return one.setting if one.issued else None
 
 
 def test_a_setting_keeps_the_operators_promise(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_setting_keeps_the_operators_promise(tmp_path: Path) -> None:
         message = verify(NoiseSetting, made.payload, [CALIBRATOR.public])
         assert message == made.message
         assert (message.version, message.policy, message.theta.chains) == (1, 1, WIDE)
-        noise = flips_of(message.noise)
+        noise = binary_noise_of(message.noise)
         assert loss(WIDE, tau0=noise.tau0, tau1=noise.tau1, adversary="prior") <= 4.0
 
 
@@ -52,17 +52,17 @@ def test_a_new_key_signs_what_is_in_force(tmp_path: Path) -> None:
     one that has it already sees the same message, version and all."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        before = here.cohort.settings()[STREAM]
+        before = here.cohort.calibrate()[STREAM]
     new = PrivateKey(b"n" * 32)
     with desk(sqlite(tmp_path), key=new) as here:
-        after = here.cohort.settings()[STREAM]
-        assert "settings_signed_anew" in here.log.getvalue()
+        after = here.cohort.calibrate()[STREAM]
+        assert "settings_signed_again" in here.log.getvalue()
     assert verify(NoiseSetting, after.payload, [new.public]) == before.message
     with pytest.raises(Rejected):
         verify(NoiseSetting, after.payload, [CALIBRATOR.public])
     with desk(sqlite(tmp_path), key=new) as here:
-        assert here.cohort.settings()[STREAM].payload == after.payload
-        assert "settings_signed_anew" not in here.log.getvalue()
+        assert here.cohort.calibrate()[STREAM].payload == after.payload
+        assert "settings_signed_again" not in here.log.getvalue()
 
 
 def test_hysteresis(tmp_path: Path) -> None:
@@ -70,25 +70,27 @@ def test_hysteresis(tmp_path: Path) -> None:
     with desk(sqlite(tmp_path)) as here, here.engine.begin() as db:
         first = make(db, WIDE)
         assert make(db, WIDE) is None
-        assert make(db, Box(0.151, 0.449, 0.151, 0.449)) is None
+        assert make(db, BinaryTheta(0.151, 0.449, 0.151, 0.449)) is None
         second = make(db, NARROW)
         assert first is not None
         assert second is not None
         assert second.message.version == 2
         signal = [
-            1 - one.rho0 - one.rho1 for one in (flips_of(first.message.noise), flips_of(second.message.noise))
+            1 - one.rho0 - one.rho1
+            for one in (binary_noise_of(first.message.noise), binary_noise_of(second.message.noise))
         ]
         assert signal[1] >= WORTH_PUSHING * signal[0]
 
 
+@pytest.mark.slow
 def test_a_setting_too_weak_is_replaced_at_once(tmp_path: Path) -> None:
     """When Θ widens so that the noise in force breaks the promise, more noise is pushed however small the gain."""
-    wider = Box(0.2499, 0.30, 0.2999, 0.35)
+    wider = BinaryTheta(0.2499, 0.30, 0.2999, 0.35)
     with desk(sqlite(tmp_path)) as here, here.engine.begin() as db:
         make(db, NARROW)
         made = make(db, wider)
         assert made is not None
-        before, after = optimal_noise(NARROW, 4.0, "prior"), flips_of(made.message.noise)
+        before, after = optimal_noise(NARROW, 4.0, "prior"), binary_noise_of(made.message.noise)
         assert after.rho0 + after.rho1 > before.rho0 + before.rho1
 
 
@@ -101,8 +103,8 @@ def test_no_moment_of_a_change_exceeds_the_promise(tmp_path: Path) -> None:
         old, new = make(db, WIDE), make(db, NARROW)
     assert old is not None
     assert new is not None
-    noises = [flips_of(old.message.noise), flips_of(new.message.noise)]
-    bold = Noise(noises[1].rho0 * 0.8, noises[1].rho1 * 0.8)
+    noises = [binary_noise_of(old.message.noise), binary_noise_of(new.message.noise)]
+    bold = BinaryNoise(noises[1].rho0 * 0.8, noises[1].rho1 * 0.8)
     ticks, epsilon = 6, 4.0
     worst = 0.0
     for uses in itertools.product((0, 1), repeat=ticks):
@@ -115,10 +117,10 @@ def test_no_moment_of_a_change_exceeds_the_promise(tmp_path: Path) -> None:
 
 def test_settings_that_do_not_mix_are_made_to(tmp_path: Path) -> None:
     """Where the chain alternates (q+r > 1) two settings may each keep ε and break it together: then noise is added."""
-    theta, epsilon = Box.point(0.8, 0.85), 2.0
+    theta, epsilon = BinaryTheta.point(0.8, 0.85), 2.0
     stream = stream_policy(epsilon=Audiences(operator=epsilon, public=1.0))
 
-    def lopsided(share: float) -> Noise:
+    def lopsided(share: float) -> BinaryNoise:
         """The noise with this share of its tilt towards 0 that just keeps ε."""
         low, high = 0.0, 4.0
         while high - low > 1e-9:
@@ -126,7 +128,7 @@ def test_settings_that_do_not_mix_are_made_to(tmp_path: Path) -> None:
             kept = loss(theta, tau0=total * share, tau1=total * (1 - share), adversary="prior") <= epsilon
             low, high = (total, high) if kept else (low, total)
         both = math.expm1(low)
-        return Noise(math.expm1(low * share) / both, math.expm1(low * (1 - share)) / both)
+        return BinaryNoise(math.expm1(low * share) / both, math.expm1(low * (1 - share)) / both)
 
     old, new = lopsided(0.7), lopsided(0.3)
     mixture = [(old.tau0, old.tau1), (new.tau0, new.tau1)] * 3
@@ -140,32 +142,45 @@ def test_settings_that_do_not_mix_are_made_to(tmp_path: Path) -> None:
     assert mixable(new, [new], theta=theta, policy=stream) == new
 
 
-LOW, HIGH = Box(0.05, 0.1, 0.05, 0.1), Box(0.3, 0.4, 0.3, 0.4)
+LOW, HIGH = BinaryTheta(0.05, 0.1, 0.05, 0.1), BinaryTheta(0.3, 0.4, 0.3, 0.4)
 BESIDE = stream_policy(epsilon=Audiences(operator=2.0, public=1.0))
 
 
-def within(theta: Box, *noises: Noise) -> bool:
+def within(theta: BinaryTheta, *noises: BinaryNoise) -> bool:
     """Whether every mixture of these keeps ε."""
     tau0, tau1 = max(one.tau0 for one in noises), max(one.tau1 for one in noises)
     return loss(theta, tau0=tau0, tau1=tau1, adversary="prior") <= 2.0
 
 
 @pytest.mark.parametrize(
-    "theta", [HIGH, Box(0.1, 0.4, 0.1, 0.4), Box(0.2, 0.6, 0.3, 0.7), Box(0.79, 0.81, 0.84, 0.85)]
+    "theta",
+    [
+        HIGH,
+        BinaryTheta(0.1, 0.4, 0.1, 0.4),
+        BinaryTheta(0.2, 0.6, 0.3, 0.7),
+        BinaryTheta(0.79, 0.81, 0.84, 0.85),
+    ],
 )
 @pytest.mark.parametrize(
-    "own", [LOW, Box(0.15, 0.2, 0.2, 0.3), HIGH, Box(0.5, 0.7, 0.5, 0.8), Box.point(0.8, 0.85)]
+    "own",
+    [
+        LOW,
+        BinaryTheta(0.15, 0.2, 0.2, 0.3),
+        HIGH,
+        BinaryTheta(0.5, 0.7, 0.5, 0.8),
+        BinaryTheta.point(0.8, 0.85),
+    ],
 )
-def test_a_cohorts_setting_mixes_for_every_device(theta: Box, own: Box) -> None:
+def test_a_cohorts_setting_mixes_for_every_device(theta: BinaryTheta, own: BinaryTheta) -> None:
     """Whatever a device's Θ and settings: if they kept ε for it before, they do with the cohort's new one."""
-    start = Box(0.04, 0.85, 0.04, 0.85)
+    start = BinaryTheta(0.04, 0.85, 0.04, 0.85)
     first = optimal_noise(start, 2.0, "prior")
-    for mine in (optimal_noise(own, 1.99, "prior"), first, Noise(0.45, 0.3), Noise(0.31, 0.47)):
+    for mine in (optimal_noise(own, 1.99, "prior"), first, BinaryNoise(0.45, 0.3), BinaryNoise(0.31, 0.47)):
         if not within(own, first, mine):
             continue
-        holder = Holder("d0", own, (first, mine), ((0, mine),))
+        exposure = DeviceExposure("d0", own, (first, mine), ((0, mine),))
         new = mixable(
-            optimal_noise(theta, 1.99, "prior"), [first], theta=theta, policy=BESIDE, others=[holder]
+            optimal_noise(theta, 1.99, "prior"), [first], theta=theta, policy=BESIDE, exposures=[exposure]
         )
         assert within(theta, first, new)
         assert within(own, first, mine, new)
@@ -173,14 +188,14 @@ def test_a_cohorts_setting_mixes_for_every_device(theta: Box, own: Box) -> None:
 
 def test_a_device_that_is_over_already_does_not_undo_the_mixing() -> None:
     """One for which nothing can be mended, and nothing gets worse, leaves the others' promise as it is."""
-    theta, old, new = Box.point(0.8, 0.85), Noise(0.31, 0.47), Noise(0.47, 0.31)
+    theta, old, new = BinaryTheta.point(0.8, 0.85), BinaryNoise(0.31, 0.47), BinaryNoise(0.47, 0.31)
     alone = mixable(new, [old], theta=theta, policy=BESIDE)
     assert not within(theta, old, new)
     assert within(theta, old, alone)
-    weak = Noise(0.01, 0.01)
-    over = Holder("d0", LOW, (old, weak), ((0, weak),))
+    weak = BinaryNoise(0.01, 0.01)
+    over = DeviceExposure("d0", LOW, (old, weak), ((0, weak),))
     assert not within(LOW, *over.noises)
-    assert mixable(new, [old], theta=theta, policy=BESIDE, others=[over]) == alone
+    assert mixable(new, [old], theta=theta, policy=BESIDE, exposures=[over]) == alone
 
 
 def test_versions_rise_across_policies(tmp_path: Path) -> None:
@@ -189,7 +204,7 @@ def test_versions_rise_across_policies(tmp_path: Path) -> None:
         here.adopt()
         here.adopt(policy(2, learning=0.4))
         with here.engine.begin() as db:
-            old, new = current(db, STREAM, 1), current(db, STREAM, 2)
+            old, new = cohort_setting(db, STREAM, 1), cohort_setting(db, STREAM, 2)
         assert old is not None
         assert new is not None
         assert (old.message.version, new.message.version) == (1, 2)
@@ -199,9 +214,9 @@ def test_the_same_bytes_after_a_restart(tmp_path: Path) -> None:
     """A version once made is published with identical bytes for ever."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        before = here.cohort.settings()[STREAM].payload
+        before = here.cohort.calibrate()[STREAM].payload
     with desk(sqlite(tmp_path)) as again:
-        assert again.cohort.settings()[STREAM].payload == before
+        assert again.cohort.calibrate()[STREAM].payload == before
 
 
 def test_device_made_windows_are_left_room_for(tmp_path: Path) -> None:
@@ -211,24 +226,25 @@ def test_device_made_windows_are_left_room_for(tmp_path: Path) -> None:
     trust = Trust(ops=(), calibrator=(), epsilon_max=10.0, rho_min=0.001)
     with desk(sqlite(tmp_path)) as here:
         here.adopt(policy(device_windows=windows))
-        setting = here.cohort.settings()[STREAM].message
+        setting = here.cohort.calibrate()[STREAM].message
         check_noise(setting, stream, trust)
         plain = optimal_noise(WIDE, 4.0, "prior")
         with pytest.raises(Rejected):
             check_noise(
-                setting.model_copy(update={"noise": Flips(rho0=plain.rho0, rho1=plain.rho1)}), stream, trust
+                setting.model_copy(update={"noise": BinaryNoiseMessage(rho0=plain.rho0, rho1=plain.rho1)}),
+                stream,
+                trust,
             )
-        (state,) = here.cohort.accounts()
+        (state,) = here.cohort.ledger_states()
         assert state.public.loss == pytest.approx(loss(WIDE, tau0=0.1, tau1=0.1, adversary="prior"))
         for number in range(3):
             here.window(number)
-            (one,) = here.cohort.close_due()
-            assert one.refused is None
-            assert one.loss is not None
-            assert state.public.loss < one.loss <= 1.0
+            (one,) = here.cohort.close_due().windows
+            assert one.refusal is None
+            assert state.public.loss < one.charge.loss <= 1.0
         here.adopt(policy(2))
         assert (
-            here.cohort.accounts()[0].public.loss >= one.loss
+            here.cohort.ledger_states()[0].public.loss >= one.charge.loss
         )  # a device may lag behind under the old policy
 
 
@@ -236,5 +252,5 @@ def test_windows_that_leave_nothing_are_told(tmp_path: Path) -> None:
     """Device-made windows dearer than ε: no setting is made, nothing is released, and the log says what to raise."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt(policy(device_windows={"hour": DeviceWindow(ticks=3600, scale=0.2)}))
-        assert here.cohort.settings() == {}
+        assert here.cohort.calibrate() == {}
         assert "raise their scale" in here.log.getvalue()

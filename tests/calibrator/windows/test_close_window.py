@@ -11,26 +11,25 @@ import pytest
 from sqlalchemy import func, select, update
 
 from hushmq.broker.contract.messages import Release, Window, decode
-from hushmq.broker.contract.noise_message import flips_of
-from hushmq.calibrator.learning import learn_window as learn
-from hushmq.calibrator.learning.learn_window import FIRST_LOOK
-from hushmq.calibrator.ledger.audience_timelines import (
-    NANO,
-    Debit,
-    issued_noises,
-    price_public,
-    public_debits,
-    scale_for,
-    spending,
-)
-from hushmq.calibrator.ledger.public_account import Account
-from hushmq.calibrator.models import binary_model as learn_two
-from hushmq.calibrator.models.binary import binary_count as count_two
+from hushmq.broker.contract.noise_message import binary_noise_of
+from hushmq.calibrator.learning import update_schedule
+from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
+from hushmq.calibrator.ledger.audience_timelines import price_public
+from hushmq.calibrator.ledger.debits import Debit, public_debits
+from hushmq.calibrator.ledger.issued_noise import issued_noises
+from hushmq.calibrator.ledger.live_accounts import read_accounts
+from hushmq.calibrator.ledger.window_spending import spending
+from hushmq.calibrator.models import binary_model
+from hushmq.calibrator.models.binary import binary_count
 from hushmq.calibrator.models.draw_noise import noisy, noisy_together
 from hushmq.calibrator.models.histogram import nearest_distribution
+from hushmq.calibrator.policy.nano_nats import NANO, scale_for
+from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store import tables as store
-from hushmq.calibrator.windows import close_window as release
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.calibrator.windows import draw_release
+from hushmq.calibrator.windows.close_window import close_window
+from hushmq.calibrator.windows.outgoing import unsent
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.window_method import METHODS, Method
 from tests.calibrator.site import (
     START,
@@ -61,12 +60,12 @@ def test_debit_and_noisy_result_are_one(tmp_path: Path, monkeypatch: pytest.Monk
         here.adopt()
         here.window()
         with monkeypatch.context() as patch:
-            patch.setattr(release, "encode", fail)
+            patch.setattr(draw_release, "encode", fail)
             with pytest.raises(RuntimeError):
                 here.cohort.close_due()
         assert [rows(here, name) for name in ("ledger", "release", "pending", "closed")] == [0, 0, 0, 0]
-        (one,) = here.cohort.close_due()
-        assert one.entry is not None
+        (one,) = here.cohort.close_due().windows
+        assert one.charge is not None
         assert [rows(here, name) for name in ("ledger", "release", "closed")] == [1, 1, 1]
         assert [rows(here, name) for name in ("pending", "statistic")] == [3, 0]
 
@@ -76,11 +75,11 @@ def test_nothing_is_offered_for_publishing_before_the_commit(tmp_path: Path) -> 
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         here.window()
-        span = release.Span(STREAM, "short", START, START + 19)
+        span = Span(STREAM, "short", START, START + 19)
         with here.engine.connect() as db:
             transaction = db.begin()
-            release.close(db, span, stream_policy(), account=Account(WIDE, "prior"), topics=TOPICS)
-            assert len(release.unsent(db)) == 1
+            close_window(db, span, read_accounts(db, STREAM, stream_policy(), theta=WIDE), TOPICS)
+            assert len(unsent(db)) == 1
             transaction.rollback()
         assert here.cohort.unsent() == []
 
@@ -96,7 +95,7 @@ def test_the_same_bytes_until_they_are_sent(tmp_path: Path) -> None:
     with desk(sqlite(tmp_path), clock=here.clock) as again:
         again.cohort.close_due()
         assert again.cohort.unsent() == first
-        again.cohort.mark_sent([first[0][:2]])
+        again.cohort.mark_sent(first[:1])
         assert again.cohort.unsent() == []
 
 
@@ -105,9 +104,9 @@ def test_a_window_is_closed_once(tmp_path: Path) -> None:
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         here.window()
-        assert len(here.cohort.close_due()) == 1
-        here.cohort.take([from_device("late", START, [1, 1, 1])])
-        assert here.cohort.close_due() == []
+        assert len(here.cohort.close_due().windows) == 1
+        here.cohort.receive([from_device("late", START, [1, 1, 1])])
+        assert here.cohort.close_due().windows == ()
         assert rows(here, "ledger") == 1
 
 
@@ -117,7 +116,7 @@ def test_late_ticks_are_counted_and_never_released_again(tmp_path: Path) -> None
         here.adopt()
         here.window()
         here.cohort.close_due()
-        here.cohort.take([from_device("d9", START + 15, [1] * 10)])
+        here.cohort.receive([from_device("d9", START + 15, [1] * 10)])
         with here.engine.begin() as db:
             tally = db.execute(select(store.tally).where(store.tally.c.device == "d9")).one()
         assert (tally.counted, tally.late) == (10, 5)
@@ -130,9 +129,9 @@ def test_a_window_waits_for_its_grace(tmp_path: Path) -> None:
         here.adopt()
         here.window()
         here.clock.tick = START + 24.9
-        assert here.cohort.close_due() == []
+        assert here.cohort.close_due().windows == ()
         here.clock.tick = START + 25
-        assert len(here.cohort.close_due()) == 1
+        assert len(here.cohort.close_due().windows) == 1
 
 
 def test_a_window_over_budget_is_refused_and_charged_nothing(tmp_path: Path) -> None:
@@ -143,7 +142,7 @@ def test_a_window_over_budget_is_refused_and_charged_nothing(tmp_path: Path) -> 
         here.cohort.close_due()
         here.adopt(policy(2, windows={"short": Window(ticks=20), "other": Window(ticks=20)}))
         here.window(1)
-        assert {one.span.window: one.refused is None for one in here.cohort.close_due()} == {
+        assert {one.span.window: one.refusal is None for one in here.cohort.close_due().windows} == {
             "short": True,
             "other": True,
         }
@@ -151,10 +150,10 @@ def test_a_window_over_budget_is_refused_and_charged_nothing(tmp_path: Path) -> 
         here.adopt(policy(3, epsilon=stream_policy().epsilon.model_copy(update=smaller)))
         here.window(2, noise=3)
         before = rows(here, "ledger")
-        (one,) = here.cohort.close_due()
-        assert one.refused is not None
-        assert "0.05" in one.refused
-        assert one.entry is None
+        (one,) = here.cohort.close_due().windows
+        assert one.refusal is not None
+        assert "0.05" in one.refusal.reason
+        assert one.charge is None
         assert rows(here, "ledger") == before
         assert "release_refused" in here.log.getvalue()
 
@@ -170,9 +169,9 @@ def test_a_window_that_fits_with_a_quarter_less_is_released_with_more_noise(tmp_
         stream = stream_policy(windows=both, epsilon=less)
         here.adopt(policy(2, windows=both, epsilon=less))
         here.window(1)
-        ends = {one.span.window: one for one in here.cohort.close_due()}
-        assert ends["long"].entry is not None
-        assert (ends["long"].loss or 1.0) <= 0.95
+        ends = {one.span.window: one for one in here.cohort.close_due().windows}
+        assert ends["long"].charge is not None
+        assert ends["long"].charge.loss <= 0.95
         whole = spending(stream, "long", theta=WIDE, noises=[one.noise for one in _debits(here)[:1]])
         (long,) = [one for one in _debits(here) if one.last - one.first == 39]
         assert long.tilt == whole.lessened().tilt
@@ -184,17 +183,17 @@ def _debits(here: Desk) -> list[Debit]:
         return public_debits(db, STREAM)
 
 
+@pytest.mark.slow
 def test_the_ledger_keeps_within_the_budget_for_long(tmp_path: Path) -> None:
     """Window after window, the price of the whole history stays within ε, and nothing is refused."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         for number in range(6):
             here.window(number)
-            (one,) = here.cohort.close_due()
-            assert one.refused is None
-            assert one.loss is not None
-            assert one.loss <= 1.0
-        (account,) = here.cohort.accounts()
+            (one,) = here.cohort.close_due().windows
+            assert one.refusal is None
+            assert one.charge.loss <= 1.0
+        (account,) = here.cohort.ledger_states()
         assert account.public.loss <= account.public.budget
         assert account.entries == 6
 
@@ -204,18 +203,19 @@ def test_the_message_says_what_was_charged(tmp_path: Path) -> None:
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         here.window(devices=4)
-        (one,) = here.cohort.close_due()
-        ((entry, topic, payload),) = here.cohort.unsent()
-        message = decode(Release, payload)
+        (one,) = here.cohort.close_due().windows
+        (outgoing,) = here.cohort.unsent()
+        message = decode(Release, outgoing.payload)
         with here.engine.begin() as db:
             (debit,) = public_debits(db, STREAM)
-        assert (message.entry, message.tilt, message.loss) == (entry, debit.tilt, one.loss)
-        assert topic == TOPICS.release(STREAM, "short", "cohort")
+        assert (message.entry, message.tilt, message.loss) == (outgoing.entry, debit.tilt, one.charge.loss)
+        assert outgoing.topic == TOPICS.release(STREAM, "short", "cohort")
         assert (message.devices, message.ticks, sum(message.counts)) == (4, 80, 80)
         assert (message.first, message.last) == (START, START + 19)
         assert sum(message.frequencies) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every draw costs its share of the tilt, the histogram's and each device's statistics'; no draw more."""
     histograms: list[tuple[int, float]] = []
@@ -229,15 +229,15 @@ def test_the_noise_drawn_is_the_noise_charged(tmp_path: Path, monkeypatch: pytes
         statistics.append((reach, tilt))
         return noisy_together(counts, reach=reach, tilt=tilt)
 
-    monkeypatch.setattr(count_two, "noisy", watch)
-    monkeypatch.setattr(learn_two, "noisy_together", watch_together)
+    monkeypatch.setattr(binary_count, "noisy", watch)
+    monkeypatch.setattr(binary_model, "noisy_together", watch_together)
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        for number in range(FIRST_LOOK):
+        for number in range(FIRST_UPDATE):
             assert statistics == []
             here.window(number, devices=3)
             here.cohort.close_due()
-        messages = [decode(Release, payload) for _, _, payload in here.cohort.unsent()]
+        messages = [decode(Release, one.payload) for one in here.cohort.unsent()]
     assert histograms == [(1, message.scale) for message in messages]
     # once for all windows; one state moves `ones` by 1 and each lag of a band by 2; 20 ticks hold lags 1, 2–4 and 5–13
     ((reach, tilt),) = set(statistics)
@@ -281,13 +281,13 @@ def test_each_device_and_the_cohort_have_their_own_histogram(tmp_path: Path) -> 
     with desk(sqlite(tmp_path)) as here:
         here.adopt(policy(windows=SCOPES))
         here.window(devices=3)
-        closed = here.cohort.close_due()
+        closed = here.cohort.close_due().windows
         assert [(one.span.window, one.span.scope) for one in closed] == [
             ("short", "cohort"),
             ("short", "device"),
         ]
         messages = {
-            decode(Release, payload).scope: decode(Release, payload) for *_, payload in here.cohort.unsent()
+            decode(Release, one.payload).scope: decode(Release, one.payload) for one in here.cohort.unsent()
         }
         assert set(messages) == {"cohort", "d0", "d1", "d2"}
         assert messages["cohort"].ticks == 60
@@ -295,6 +295,7 @@ def test_each_device_and_the_cohort_have_their_own_histogram(tmp_path: Path) -> 
         assert len({messages[f"d{n}"].entry for n in range(3)}) == 1
 
 
+@pytest.mark.slow
 def test_scopes_and_lengths_of_the_same_ticks_add_up(tmp_path: Path) -> None:
     """Two scopes and two lengths over the same ticks cost their sum, and together stay within ε, nearly all of it."""
     with desk(sqlite(tmp_path)) as here:
@@ -302,9 +303,9 @@ def test_scopes_and_lengths_of_the_same_ticks_add_up(tmp_path: Path) -> None:
         losses = []
         for number in range(6):
             here.window(number)
-            for one in here.cohort.close_due():
-                assert one.refused is None
-                losses.append(one.loss)
+            for one in here.cohort.close_due().windows:
+                assert one.refusal is None
+                losses.append(one.charge.loss)
         with here.engine.begin() as db:
             debits = public_debits(db, STREAM)
         assert len(debits) == 6 + 6 + 3
@@ -318,7 +319,7 @@ def test_no_device_is_called_cohort(tmp_path: Path) -> None:
     """A device with the cohort's name would overwrite its releases: its batches are refused."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        here.cohort.take([from_device("cohort", START, [1])])
+        here.cohort.receive([from_device("cohort", START, [1])])
         assert here.cohort.devices() == set()
 
 
@@ -329,30 +330,30 @@ def test_proper_frequencies_where_asked(tmp_path: Path) -> None:
         for number in range(8):
             here.window(number, devices=1)
             here.cohort.close_due()
-        for *_, payload in here.cohort.unsent():
+        for payload in [one.payload for one in here.cohort.unsent()]:
             message = decode(Release, payload)
             assert min(message.frequencies) >= 0
             assert sum(message.frequencies) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_whatever_the_method_the_ledger_prices_exactly(
     tmp_path: Path, method: Method, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A method decides the scale; the price is the timeline's, and only the exact method uses the budget up."""
-    monkeypatch.setattr(learn, "FIRST_LOOK", 1000)  # nothing is learned, so that Θ stays as it is
+    monkeypatch.setattr(update_schedule, "FIRST_UPDATE", 1000)  # nothing is learned, so that Θ stays as it is
     with desk(sqlite(tmp_path)) as here:
         here.adopt(policy(windows={"short": Window(ticks=20, method=method)}))
         for number in range(30):
             here.window(number)
-            (one,) = here.cohort.close_due()
+            (one,) = here.cohort.close_due().windows
         with here.engine.begin() as db:
             debits = public_debits(db, STREAM)
-        assert one.loss is not None
-        assert one.loss == pytest.approx(price_public(debits, WIDE, stream_policy()).epsilon, rel=1e-9)
-        assert one.loss <= 1.0
-        assert (one.loss > 0.99) == (method in {"least-noise", "tilted-quilt"})
-        (message, *_) = [decode(Release, payload) for _, _, payload in here.cohort.unsent()]
+        assert one.charge.loss == pytest.approx(price_public(debits, WIDE, stream_policy()).epsilon, rel=1e-9)
+        assert one.charge.loss <= 1.0
+        assert (one.charge.loss > 0.99) == (method in {"least-noise", "tilted-quilt"})
+        (message, *_) = [decode(Release, one.payload) for one in here.cohort.unsent()]
         spent = spending(
             stream_policy(windows={"short": Window(ticks=20, method=method)}),
             "short",
@@ -364,16 +365,16 @@ def test_whatever_the_method_the_ledger_prices_exactly(
 
 def test_a_method_that_holds_no_longer_releases_nothing(tmp_path: Path) -> None:
     """Where Θ has widened beyond what mqm-exact is certified for, the window is refused with the reason."""
-    beyond = Box(0.15, 0.7, 0.15, 0.7)
+    beyond = BinaryTheta(0.15, 0.7, 0.15, 0.7)
     with desk(sqlite(tmp_path)) as here:
         stream = stream_policy(windows={"short": Window(ticks=20, method="mqm-exact")})
         here.adopt(policy(windows=stream.windows))
         here.window()
-        span = release.Span(STREAM, "short", START, START + 19)
+        span = Span(STREAM, "short", START, START + 19)
         with here.engine.begin() as db:
-            one = release.close(db, span, stream, account=Account(beyond, "prior"), topics=TOPICS)
-        assert one.entry is None
-        assert "q + r" in (one.refused or "")
+            one = close_window(db, span, read_accounts(db, STREAM, stream, theta=beyond), TOPICS)
+        assert one.charge is None
+        assert "q + r" in one.refusal.reason
         assert rows(here, "ledger") == 0
 
 
@@ -384,11 +385,12 @@ def test_states_that_no_setting_can_explain_are_not_released(tmp_path: Path) -> 
         here.window()
         with here.engine.begin() as db:
             db.execute(update(store.setting).values(issued=START + 1000))
-        (one,) = here.cohort.close_due()
-        assert one.entry is None
-        assert "can carry" in (one.refused or "")
+        (one,) = here.cohort.close_due().windows
+        assert one.charge is None
+        assert "can carry" in one.refusal.reason
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
     """Of many device windows of known shares of ones, about 95% of the intervals hold the share that was sent."""
     held = []
@@ -397,13 +399,13 @@ def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
         here.adopt(policy(windows={"short": Window(ticks=ticks, scopes=("device",))}))
         here.clock.tick = START + ticks + 1
         rng = random.Random(5)
-        setting = here.cohort.settings()[STREAM].message
-        noise = flips_of(setting.noise)
+        setting = here.cohort.calibrate()[STREAM].message
+        noise = binary_noise_of(setting.noise)
         chances = [1 - noise.rho1] * 6 + [noise.rho0] * 14
         sent = [[int(rng.random() < p) for p in chances] for _ in range(devices)]
-        here.cohort.take([from_device(f"d{n}", START, one) for n, one in enumerate(sent)])
+        here.cohort.receive([from_device(f"d{n}", START, one) for n, one in enumerate(sent)])
         here.cohort.close_due()
-        for _, _, payload in here.cohort.unsent():
+        for payload in [one.payload for one in here.cohort.unsent()]:
             message = decode(Release, payload)
             (_, (low, high)) = message.intervals
             held.append(low <= 0.3 <= high)

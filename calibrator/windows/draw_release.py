@@ -1,0 +1,85 @@
+"""The third step of closing a window: noisy histograms, paid for by its ledger entry, and their bytes.
+
+What follows from a drawn histogram (debiasing, frequencies, intervals) is post-processing and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from hushmq.broker.contract.messages import Release, encode
+from hushmq.broker.contract.topics import COHORT, Topics
+from hushmq.calibrator.ledger.charge_window import Charge
+from hushmq.calibrator.ledger.live_accounts import LiveAccounts
+from hushmq.calibrator.models.choose_model import model_of
+from hushmq.calibrator.models.histogram import Histogram, nearest_distribution
+from hushmq.calibrator.models.window_count import WindowCount
+from hushmq.calibrator.policy.window_span import Span
+from hushmq.calibrator.store.tables import release
+from hushmq.pufferfish.protocols import Noise
+
+
+def draw_releases(
+    count: WindowCount[Any, Any],
+    span: Span,
+    accounts: LiveAccounts,
+    charge: Charge,
+    noises: Mapping[int, Noise],
+) -> list[Release]:
+    """Draw the histogram of the cohort, or one for each device; `noises` are those of the versions counted."""
+    tilt = charge.spent.release
+    if span.scope == COHORT:
+        return [_message(COHORT, count.histogram(noises, tilt=tilt), span, accounts, charge)]
+    return [
+        _message(device, count.histogram(noises, tilt=tilt, device=device), span, accounts, charge)
+        for device in count.devices
+    ]
+
+
+def store_releases(db: Connection, releases: Sequence[Release], charge: Charge, topics: Topics) -> None:
+    """Store the bytes to publish, in the transaction that charged them."""
+    db.execute(
+        insert(release),
+        [
+            {
+                "entry": charge.entry,
+                "topic": topics.release(message.stream, message.window, message.scope),
+                "payload": encode(message),
+                "sent": False,
+            }
+            for message in releases
+        ],
+    )
+
+
+def _message(scope: str, histogram: Histogram, span: Span, accounts: LiveAccounts, charge: Charge) -> Release:
+    policy = accounts.policy
+    frequencies = histogram.frequencies
+    intervals = [(one - off, one + off) for one, off in zip(frequencies, histogram.half_widths, strict=True)]
+    if policy.windows[span.window].proper:
+        frequencies = nearest_distribution(frequencies)
+        intervals = [(min(1.0, max(0.0, low)), min(1.0, max(0.0, high))) for low, high in intervals]
+    return Release(
+        stream=span.stream,
+        window=span.window,
+        scope=scope,
+        first=span.first,
+        last=span.last,
+        devices=histogram.devices,
+        ticks=histogram.ticks,
+        states=policy.states,
+        counts=histogram.counts,
+        frequencies=frequencies,
+        standard_errors=histogram.standard_errors,
+        intervals=tuple(intervals),
+        scale=histogram.scale,
+        tilt=charge.spent.tilt,
+        loss=charge.loss,
+        budget=policy.epsilon.public,
+        adversary=policy.adversary,
+        theta=model_of(policy).theta_message(accounts.theta),
+        entry=charge.entry,
+    )
