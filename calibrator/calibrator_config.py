@@ -47,7 +47,7 @@ class KeysSection(Section):
 
 
 class DevicesSection(Section):
-    """What a device may do before it is set aside."""
+    """What a device may do before it is quarantined."""
 
     skew_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
         default=60.0, description="How far a device's clock may be ahead of ours."
@@ -63,7 +63,7 @@ class DevicesSection(Section):
     )
     quarantine_s: Annotated[float, Field(ge=1, le=31_536_000)] = Field(
         default=3_600.0,
-        description="How long it is set aside after its last offence; what it sends is not counted, not lost.",
+        description="How long quarantine lasts after the last offence; what is sent then is not counted, not lost.",
     )
 
 

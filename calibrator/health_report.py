@@ -1,15 +1,19 @@
-"""How the calibrator is: a snapshot that the loop makes, for `/metrics` and `/health`."""
+"""The state of the calibrator as a snapshot that its loop makes, for `/metrics` and `/health`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from hushmq.broker.contract.messages import LedgerState
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HealthReport:
     """What an operator wants to know at a glance."""
 
     connected: bool
@@ -23,7 +27,7 @@ class Report:
     devices: int
     online: int
     quarantined: Mapping[str, str] = field(default_factory=dict)
-    """Devices set aside, with the reason."""
+    """Devices in quarantine, with the reason."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Messages refused so far, by reason."""
     refusing: Mapping[str, int] = field(default_factory=dict)
@@ -33,58 +37,82 @@ class Report:
     behind: Mapping[str, int] = field(default_factory=dict)
     """Devices online that have not applied it, by stream."""
     own: Mapping[str, int] = field(default_factory=dict)
-    """Devices with a noise setting of their own, by stream."""
+    """Devices with a device-specific noise setting, by stream."""
     ledgers: Mapping[str, LedgerState] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Streams of which nothing is released, with the reason."""
 
-    def ill(self) -> list[str]:
-        """What is wrong, in words; nothing if all is well."""
+    def problems(self) -> list[str]:
+        """What is wrong, in words; an empty list while all is well."""
         wrong = [] if self.connected else ["not connected to the broker"]
         return wrong + [f"{stream}: {why}" for stream, why in self.stopped.items()]
 
 
-def metrics(report: Report) -> str:
+PREFIX = "hushmq_calibrator_"
+Family = type[GaugeMetricFamily] | type[CounterMetricFamily]
+Samples = Iterable[tuple[tuple[str, ...], float]]
+"""The samples of a family: the values of its labels, and the number."""
+
+
+class ReportCollector(Collector):
+    """The metric families of one report, for prometheus_client to write."""
+
+    def __init__(self, report: HealthReport) -> None:
+        self._report = report
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family: its type, name, help text, labels and samples."""
+        report, gauge, counter = self._report, GaugeMetricFamily, CounterMetricFamily
+        ledgers = report.ledgers.items()
+        accounts = [
+            ((stream, audience), account)
+            for stream, state in ledgers
+            for audience, account in (("operator", state.operator), ("public", state.public))
+        ]
+        stopped = {stream: stream in report.stopped for stream in report.ledgers}
+        entries = {stream: state.entries for stream, state in ledgers}
+        late = {stream: state.late for stream, state in ledgers}
+        losses = [(labels, account.loss) for labels, account in accounts]
+        budgets = [(labels, account.budget) for labels, account in accounts]
+        families: list[tuple[Family, str, str, str, Samples]] = [
+            (gauge, "connected", "1 while connected to the broker.", "", _one(report.connected)),
+            (gauge, "policy_version", "Version of the policy, 0 without one.", "", _one(report.policy or 0)),
+            (gauge, "inbox_messages", "Messages received and not yet handled.", "", _one(report.inbox)),
+            (counter, "inbox_dropped", "Messages dropped from a full inbox.", "", _one(report.dropped)),
+            (counter, "ticks_counted", "Ticks counted durably.", "", _one(report.ticks_counted)),
+            (counter, "windows_released", "Windows released.", "", _one(report.released)),
+            (counter, "windows_refused", "Windows refused by the budget.", "", _one(report.refused)),
+            (gauge, "releases_unsent", "Releases not acknowledged yet.", "", _one(report.unsent)),
+            (gauge, "devices", "Devices known.", "", _one(report.devices)),
+            (gauge, "devices_online", "Devices online.", "", _one(report.online)),
+            (gauge, "devices_quarantined", "Devices in quarantine.", "", _one(len(report.quarantined))),
+            (gauge, "devices_refusing", "Devices that refuse a setting.", "reason", _by(report.refusing)),
+            (gauge, "devices_behind", "Devices with an older noise setting.", "stream", _by(report.behind)),
+            (gauge, "devices_with_own_noise", "Devices with a specific setting.", "stream", _by(report.own)),
+            (counter, "messages_rejected", "Messages rejected.", "reason", _by(report.rejected)),
+            (gauge, "noise_version", "Version of the noise setting.", "stream", _by(report.settings)),
+            (gauge, "stream_stopped", "1 while nothing is released.", "stream", _by(stopped)),
+            (gauge, "ledger_entries", "Entries of the ledger.", "stream", _by(entries)),
+            (gauge, "late_ticks", "Ticks that came after their window closed.", "stream", _by(late)),
+            (gauge, "loss", "Loss so far, in nats.", "stream audience", losses),
+            (gauge, "budget", "The budget ε, in nats.", "stream audience", budgets),
+        ]
+        for type_, name, documentation, labels, samples in families:
+            family = type_(f"{PREFIX}{name}", documentation, labels=labels.split())
+            for values, number in samples:
+                family.add_metric(values, number)
+            yield family
+
+
+def _one(number: float) -> Samples:
+    return [((), number)]
+
+
+def _by(numbers: Mapping[str, float]) -> Samples:
+    """The samples of a family with one label."""
+    return [((label,), number) for label, number in numbers.items()]
+
+
+def metrics(report: HealthReport) -> str:
     """The report in Prometheus's text format."""
-    lines: list[str] = []
-
-    def family(name: str, kind: str, samples: Mapping[str, float]) -> None:
-        full = f"hushmq_calibrator_{name}{'_total' if kind == 'counter' else ''}"
-        lines.append(f"# TYPE {full} {kind}")
-        lines.extend(f"{full}{label} {float(value):.15g}" for label, value in samples.items())
-
-    def labelled(key: str, values: Mapping[str, float]) -> dict[str, float]:
-        return {f'{{{key}="{name}"}}': value for name, value in values.items()}
-
-    family("connected", "gauge", {"": report.connected})
-    family("policy_version", "gauge", {"": report.policy or 0})
-    family("inbox_messages", "gauge", {"": report.inbox})
-    family("inbox_dropped", "counter", {"": report.dropped})
-    family("ticks_counted", "counter", {"": report.ticks_counted})
-    family("windows_released", "counter", {"": report.released})
-    family("windows_refused", "counter", {"": report.refused})
-    family("releases_unsent", "gauge", {"": report.unsent})
-    family("devices", "gauge", {"": report.devices})
-    family("devices_online", "gauge", {"": report.online})
-    family("devices_quarantined", "gauge", {"": len(report.quarantined)})
-    family("devices_refusing", "gauge", labelled("reason", report.refusing))
-    family("devices_behind", "gauge", labelled("stream", report.behind))
-    family("devices_with_own_noise", "gauge", labelled("stream", report.own))
-    family("messages_rejected", "counter", labelled("reason", report.rejected))
-    family("noise_version", "gauge", labelled("stream", report.settings))
-    family(
-        "stream_stopped",
-        "gauge",
-        labelled("stream", {name: name in report.stopped for name in report.ledgers}),
-    )
-    family(
-        "ledger_entries", "gauge", labelled("stream", {n: one.entries for n, one in report.ledgers.items()})
-    )
-    family("late_ticks", "gauge", labelled("stream", {n: one.late for n, one in report.ledgers.items()}))
-    for name in ("loss", "budget"):
-        values = {}
-        for stream, state in report.ledgers.items():
-            for audience, account in (("operator", state.operator), ("public", state.public)):
-                values[f'{{stream="{stream}",audience="{audience}"}}'] = getattr(account, name)
-        family(name, "gauge", values)
-    return "\n".join(lines) + "\n"
+    return generate_latest(ReportCollector(report)).decode()

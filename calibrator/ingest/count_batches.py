@@ -1,4 +1,4 @@
-"""Count each (device, stream, tick) once, durably, and say what has been counted.
+"""Count each (device, stream, tick) once, durably.
 
 A batch covers the ticks first … last, and through `after` it declares the gap before it. Whatever part of it is
 not yet accounted for is counted; the rest has been counted before and is ignored. So identical bytes may come
@@ -10,27 +10,21 @@ counted in memory, and what has changed is written once.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 
-from hushmq.broker.contract.messages import Batch, Counted, Seen
+from hushmq.broker.contract.messages import Batch
 from hushmq.broker.contract.packing import bits_for, unpack
 from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.broker.contract.tick_runs import Run, TickRuns
 from hushmq.calibrator.store.tables import DEVICES, accounted, batch, closed, extent, setting, tally
-
-MOST_HOLES = 512
-"""Holes that `seen` lists for a stream. With more, it speaks only of the ticks before the next one."""
-
-Run = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """A batch, who sent it and on which stream."""
+class DeviceBatch:
+    """A batch, the device that sent it and its stream."""
 
     device: str
     stream: str
@@ -51,7 +45,7 @@ LONGEST_ROW = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CountedStates:
     """States newly counted in this group."""
 
     first: int
@@ -61,22 +55,22 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Line:
+class DeviceStream:
     """One stream of one device: its accounted runs, and what this group adds."""
 
-    stored: dict[int, int]
-    runs: list[Run]
-    pieces: list[Piece] = field(default_factory=list)
+    stored: dict[int, int] = field(default_factory=dict)
+    runs: TickRuns = field(default_factory=TickRuns)
+    pieces: list[CountedStates] = field(default_factory=list)
     counted: int = 0
     late: int = 0
 
 
-class Group:
+class BatchGroup:
     """Counts the batches of some devices within the caller's transaction."""
 
     def __init__(self, db: Connection, devices: Iterable[str]) -> None:
         self._db = db
-        self._lines: dict[tuple[str, str], Line] = {}
+        self._lines: dict[tuple[str, str], DeviceStream] = {}
         mine = sorted(set(devices))
         rows = db.execute(
             select(accounted)
@@ -86,7 +80,7 @@ class Group:
         for device, stream, first, last in rows:
             line = self._line(device, stream)
             line.stored[first] = last
-            line.runs.append((first, last))
+            line.runs.add(first, last)
         self._issued: dict[str, dict[int, tuple[int, str | None]]] = {}
         for stream, version, tick, device in db.execute(
             select(setting.c.stream, setting.c.version, setting.c.issued, setting.c.device).where(
@@ -99,25 +93,26 @@ class Group:
             .where(closed.c.scope != DEVICES)
             .group_by(closed.c.stream)
         )
-        self._closed: dict[str, int] = {row[0]: row[1] for row in ends}
+        self._open_from: dict[str, int] = {row[0]: row[1] + 1 for row in ends}
+        """By stream, the first tick that no closed window covers."""
 
-    def count(self, arrival: Arrival, ticks: Ticks | None) -> int:
+    def count(self, sent: DeviceBatch, ticks: Ticks | None) -> int:
         """Count what is new in a batch and return how many ticks that was, or raise Rejected: nothing has changed.
 
         `ticks` are those possible for its stream; None where the policy has no such stream.
         """
-        message = arrival.batch
+        message = sent.batch
         first, last = message.first, message.last
         if ticks is None:
-            raise Rejected(Reason.POLICY_MISMATCH, f"stream {arrival.stream} is not in the policy")
+            raise Rejected(Reason.POLICY_MISMATCH, f"stream {sent.stream} is not in the policy")
         if last > ticks.latest:
             raise Rejected(
                 Reason.FUTURE_TICK, f"tick {last} is in the future: {ticks.latest} is the latest possible"
             )
-        issued, only_for = self._issued.get(arrival.stream, {}).get(message.noise, (None, None))
-        if issued is None or only_for not in {None, arrival.device}:
+        issued, only_for = self._issued.get(sent.stream, {}).get(message.noise, (None, None))
+        if issued is None or only_for not in {None, sent.device}:
             raise Rejected(
-                Reason.POLICY_MISMATCH, f"noise version {message.noise} was never issued for {arrival.stream}"
+                Reason.POLICY_MISMATCH, f"noise version {message.noise} was never issued for {sent.stream}"
             )
         if first < issued:
             raise Rejected(
@@ -127,21 +122,23 @@ class Group:
         states = unpack(message.states, message.count, message.bits)
         bits = message.bits
         if bits != bits_for(ticks.states) or (ticks.states < 1 << bits and max(states) >= ticks.states):
-            raise Rejected(Reason.MALFORMED, f"states: not all are of the {ticks.states} of {arrival.stream}")
-        line = self._line(arrival.device, arrival.stream)
-        fresh = _uncovered(line.runs, first, last)
+            raise Rejected(Reason.MALFORMED, f"states: not all are of the {ticks.states} of {sent.stream}")
+        line = self._line(sent.device, sent.stream)
+        fresh = line.runs.missing(first, last)
         if fresh != [(first, last)]:
-            self._check_repeated(arrival, line, states)
-        through = self._closed.get(arrival.stream, -1)
+            self._check_repeated(sent, line, states)
+        open_from = self._open_from.get(sent.stream, 0)
         for low, high in fresh:
-            line.pieces.append(Piece(low, high, message.noise, states[low - first : high - first + 1]))
+            line.pieces.append(
+                CountedStates(low, high, message.noise, states[low - first : high - first + 1])
+            )
             line.counted += high - low + 1
-            if low <= through:
-                line.late += min(high, through) - low + 1
+            if low < open_from:
+                line.late += min(high, open_from - 1) - low + 1
         if fresh:
-            _cover(line.runs, first, last)
+            line.runs.add(first, last)
         if message.after is not None and message.after + 1 < first:
-            _cover(line.runs, message.after + 1, first - 1)
+            line.runs.add(message.after + 1, first - 1)
         return sum(high - low + 1 for low, high in fresh)
 
     def write(self) -> None:
@@ -164,22 +161,22 @@ class Group:
             self._write_tallies()
             self._write_extents()
 
-    def _line(self, device: str, stream: str) -> Line:
+    def _line(self, device: str, stream: str) -> DeviceStream:
         key = device, stream
         if key not in self._lines:
-            self._lines[key] = Line({}, [])
+            self._lines[key] = DeviceStream()
         return self._lines[key]
 
-    def _check_repeated(self, arrival: Arrival, line: Line, states: bytes) -> None:
+    def _check_repeated(self, sent: DeviceBatch, line: DeviceStream, states: bytes) -> None:
         """Rejected if a tick that is still held came with another state."""
-        message = arrival.batch
+        message = sent.batch
         held = [(piece.first, piece.last, piece.states) for piece in line.pieces]
         held += [
             (row.first, row.last, row.states)
             for row in self._db.execute(
                 select(batch.c.first, batch.c.last, batch.c.states).where(
-                    batch.c.device == arrival.device,
-                    batch.c.stream == arrival.stream,
+                    batch.c.device == sent.device,
+                    batch.c.stream == sent.stream,
                     batch.c.first <= message.last,
                     batch.c.last >= message.first,
                 )
@@ -262,9 +259,9 @@ class Group:
                 self._db.execute(update(extent).where(mine).values(**stretched))
 
 
-def _joined(pieces: list[Piece]) -> Iterator[Piece]:
+def _joined(pieces: list[CountedStates]) -> Iterator[CountedStates]:
     """The pieces in order, those that follow each other under the same noise as one: fewer rows to write and read."""
-    held: list[Piece] = []
+    held: list[CountedStates] = []
     for piece in sorted(pieces, key=lambda piece: piece.first):
         if held and (
             piece.first != held[-1].last + 1
@@ -278,83 +275,6 @@ def _joined(pieces: list[Piece]) -> Iterator[Piece]:
         yield _one(held)
 
 
-def _one(pieces: list[Piece]) -> Piece:
+def _one(pieces: list[CountedStates]) -> CountedStates:
     states = b"".join(piece.states for piece in pieces)
-    return Piece(pieces[0].first, pieces[-1].last, pieces[0].noise, states)
-
-
-def seen(db: Connection, device: str) -> Seen:
-    """What is durably counted of a device, per stream."""
-    return seen_of(db, [device])[device]
-
-
-def seen_of(db: Connection, devices: Iterable[str]) -> dict[str, Seen]:
-    """What is durably counted of each of these devices, per stream."""
-    wanted = sorted(set(devices))
-    runs: dict[str, dict[str, list[Run]]] = {device: {} for device in wanted}
-    rows = db.execute(
-        select(accounted)
-        .where(accounted.c.device.in_(wanted))
-        .order_by(accounted.c.device, accounted.c.stream, accounted.c.first)
-    )
-    for device, stream, first, last in rows:
-        runs[device].setdefault(stream, []).append((first, last))
-    return {
-        device: Seen(streams={stream: _counted(covered) for stream, covered in streams.items()})
-        for device, streams in runs.items()
-    }
-
-
-def counted_ticks(db: Connection) -> Mapping[tuple[str, str], int]:
-    """Ticks counted so far, by device and stream."""
-    return {(row.device, row.stream): row.counted for row in db.execute(select(tally))}
-
-
-def late_ticks(db: Connection, stream: str) -> int:
-    """Ticks of a stream that came after their window had closed."""
-    return int(
-        db.execute(
-            select(func.coalesce(func.sum(tally.c.late), 0)).where(tally.c.stream == stream)
-        ).scalar_one()
-    )
-
-
-def _counted(runs: list[Run]) -> Counted:
-    # Ticks below the first run were never declared: the device has made nothing there that it still holds,
-    # or it will declare it when that batch arrives. Both look like a hole from tick 0.
-    holes = [(0, runs[0][0] - 1)] if runs[0][0] > 0 else []
-    holes += [(left[1] + 1, right[0] - 1) for left, right in pairwise(runs)]
-    if len(holes) > MOST_HOLES:
-        return Counted(highest=holes[MOST_HOLES][0] - 1, holes=tuple(holes[:MOST_HOLES]))
-    return Counted(highest=runs[-1][1], holes=tuple(holes))
-
-
-def _touching(runs: list[Run], first: int, last: int) -> slice:
-    """The runs that overlap or adjoin first … last."""
-    low = bisect_left(runs, first - 1, key=lambda run: run[1])
-    return slice(low, max(low, bisect_right(runs, last + 1, key=lambda run: run[0])))
-
-
-def _uncovered(runs: list[Run], first: int, last: int) -> list[Run]:
-    """The parts of first … last that no run covers."""
-    if not runs or first > runs[-1][1]:
-        return [(first, last)]  # nearly always: what comes is newer than what came
-    found, cursor = [], first
-    for low, high in runs[_touching(runs, first, last)]:
-        if cursor < low:
-            found.append((cursor, min(low - 1, last)))
-        cursor = max(cursor, high + 1)
-    if cursor <= last:
-        found.append((cursor, last))
-    return found
-
-
-def _cover(runs: list[Run], first: int, last: int) -> None:
-    """Add first … last to the runs, which stay sorted, disjoint and apart."""
-    if runs and first == runs[-1][1] + 1:
-        runs[-1] = (runs[-1][0], last)
-        return
-    where = _touching(runs, first, last)
-    old = runs[where]
-    merged = (min(first, old[0][0]), max(last, old[-1][1])) if old else (first, last)
-    runs[where] = [merged]
+    return CountedStates(pieces[0].first, pieces[-1].last, pieces[0].noise, states)

@@ -1,4 +1,4 @@
-"""What devices say of themselves: how far a roll-out has come, and who refuses it."""
+"""The status that each device reports: how far a roll-out has come, and which devices refuse it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from hushmq.broker.contract.messages import Status
 from hushmq.broker.contract.problem import Reason
 
 
-class Statuses:
+class DeviceStatuses:
     """The last status of each device."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self.of: dict[str, Status] = {}
         self._log = log
 
-    def hear(self, device: str, status: Status) -> None:
-        """Keep it; what the device newly refuses of what was pushed is told of once."""
+    def update(self, device: str, status: Status) -> None:
+        """Store a device's status, and log once what it newly refuses."""
         refused = _refusals(status)
         for where, reason in refused - _refusals(self.of.get(device)):
             self._log.warning("refused_by_device", device=device, where=where, reason=str(reason))

@@ -1,4 +1,4 @@
-"""Devices that misbehave are set aside and reported; the cohort goes on.
+"""Devices that misbehave are quarantined and reported; the cohort goes on.
 
 Offences: ticks from the future, noise before it was issued, a tick sent twice with different states, batches faster
 than any device makes them. A few in error are forgiven; tampering is not. What a device sends in quarantine is not
@@ -19,7 +19,7 @@ OFFENCES = frozenset({Reason.FUTURE_TICK, Reason.IMPOSSIBLE_TICK, Reason.TAMPERE
 
 
 @dataclass(slots=True)
-class Allowance:
+class SendingPace:
     """Batches a device may still send, as of a time: a bucket that refills."""
 
     left: float
@@ -36,22 +36,22 @@ class Record:
 
 
 class Quarantine:
-    """Who is set aside, and why. The records are in the database; the pace is kept in memory."""
+    """Which devices are in quarantine, and why. The records are in the database; the pace is kept in memory."""
 
     def __init__(self, db: Connection, limits: DevicesSection) -> None:
         self._limits = limits
-        self._paces: dict[str, Allowance] = {}
+        self._paces: dict[str, SendingPace] = {}
         self.records = {
             row.device: Record(Reason(row.reason), row.strikes, row.until)
             for row in db.execute(select(quarantine))
         }
 
     def admit(self, device: str, now: float) -> None:
-        """Rejected if the device is set aside, or sends faster than it may."""
+        """Raise Rejected if the device is in quarantine, or sends faster than it may."""
         record = self.records.get(device)
         if record is not None and now < record.until:
-            raise Rejected(Reason.QUARANTINED, f"{device} is set aside for {record.reason}")
-        pace = self._paces.setdefault(device, Allowance(self._limits.burst, now))
+            raise Rejected(Reason.QUARANTINED, f"{device} is in quarantine for {record.reason}")
+        pace = self._paces.setdefault(device, SendingPace(self._limits.burst, now))
         refill = max(0.0, now - pace.at) * self._limits.messages_per_s
         pace.left, pace.at = min(self._limits.burst, pace.left + refill), now
         if pace.left < 1:
@@ -61,7 +61,7 @@ class Quarantine:
         pace.left -= 1
 
     def blame(self, db: Connection, device: str, reason: Reason, now: float) -> bool:
-        """Note an offence; True if the device is set aside for it."""
+        """Record an offence; True if the device goes into quarantine for it."""
         if reason not in OFFENCES:
             return False
         old = self.records.get(device)
@@ -69,18 +69,18 @@ class Quarantine:
         # Whoever comes back from quarantine has one strike left.
         before = 0 if old is None else min(old.strikes, most - 1)
         strikes = most if reason is Reason.TAMPERED else before + 1
-        aside = strikes >= most
-        record = Record(reason, strikes, now + self._limits.quarantine_s if aside else 0.0)
+        quarantined = strikes >= most
+        record = Record(reason, strikes, now + self._limits.quarantine_s if quarantined else 0.0)
         values = {"reason": str(reason), "strikes": record.strikes, "until": record.until}
         if old is None:
             db.execute(insert(quarantine).values(device=device, **values))
         else:
             db.execute(update(quarantine).where(quarantine.c.device == device).values(**values))
         self.records[device] = record
-        if aside:
+        if quarantined:
             self._paces.pop(device, None)
-        return aside
+        return quarantined
 
-    def aside(self, now: float) -> dict[str, Reason]:
-        """The devices set aside at this time."""
+    def members(self, now: float) -> dict[str, Reason]:
+        """The devices in quarantine at this time, and why."""
         return {device: record.reason for device, record in self.records.items() if now < record.until}

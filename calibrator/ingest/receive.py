@@ -1,8 +1,8 @@
-"""What arrives is read, judged, and handed to whoever is concerned; what is refused is counted and told of.
+"""Read what arrives, check it, and hand each message to the part of the calibrator that it concerns.
 
-Batches are counted (calibrator/ingest/count_batches.py); a device's own releases are collected; a policy is
-followed; a setting or a mark of ours that the broker kept is held against the database; a status tells how a
-roll-out goes.
+Batches are counted (calibrator/ingest/count_batches.py); releases that devices made are collected; a policy is
+followed; a noise setting or high-water mark of ours that the broker retained is compared with the database; a status
+says how far a device has come. What is refused is counted and logged.
 """
 
 from __future__ import annotations
@@ -16,69 +16,94 @@ from functools import lru_cache
 from sqlalchemy import Connection
 from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.messages import Batch, Status, decode
+from hushmq.broker.contract.messages import Batch, Policy, Status, decode
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.topics import COHORT, Address, parse
-from hushmq.calibrator.ingest import count_batches as ingest
-from hushmq.calibrator.ingest.device_statuses import Statuses
+from hushmq.calibrator.ingest.count_batches import BatchGroup, DeviceBatch, Ticks
+from hushmq.calibrator.ingest.device_statuses import DeviceStatuses
+from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.ingest.quarantine import Quarantine
-from hushmq.calibrator.ledger.high_water_mark import Marks
+from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.policy.clocks import Clocks
-from hushmq.calibrator.policy.follow_policy import Followed
-from hushmq.calibrator.settings.cohort_settings import Settings
-from hushmq.calibrator.windows import collect_device_windows as collect
-from hushmq.calibrator.windows.close_due_windows import Windows
+from hushmq.calibrator.policy.follow_policy import FollowedPolicy
+from hushmq.calibrator.settings.cohort_settings import CohortSettings
+from hushmq.calibrator.windows.collect_device_windows import collect_release
 
 known_address = lru_cache(maxsize=100_000)(parse)
 """A device uses the same topics again and again."""
 QUIET_S = 60.0
 """The same refusal on the same topic is logged once in this time; it is always counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A message as the network brought it."""
-
-    topic: str
-    payload: bytes
+LOGGED_AT_MOST = 10_000
+"""Refusals whose last logging is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """A batch that could be read, and where it came from."""
+    """A batch that could be read, and the topic it came on."""
 
     topic: str
-    arrival: ingest.Arrival
+    sent: DeviceBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class SortedMessages:
     """Batches that could be read, and everything else."""
 
     batches: list[ReadBatch]
     others: list[Arrived]
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a group of messages changed."""
+
+    devices: frozenset[str] = frozenset()
+    """Devices of which something was counted: their `seen` is to be published."""
+    first_ticks: Mapping[str, int] = field(default_factory=dict)
+    """By stream, the first tick of which states were counted or a release was collected."""
+    adopted: Policy | None = None
+    """The policy that is followed from now on, if a new one came."""
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    """Streams that charge nothing from now on, because their ledger does not reach a high-water mark, and why."""
+
+
+@dataclass(slots=True)
+class _Changes:
+    """Collects what the messages of one group change."""
+
+    devices: set[str] = field(default_factory=set)
+    first_ticks: dict[str, int] = field(default_factory=dict)
+    adopted: Policy | None = None
+    stopped: dict[str, str] = field(default_factory=dict)
+
+    def arrived(self, stream: str, first: int) -> None:
+        self.first_ticks[stream] = min(first, self.first_ticks.get(stream, first))
+
+    def result(self) -> Received:
+        return Received(frozenset(self.devices), self.first_ticks, self.adopted, self.stopped)
+
+
 @dataclass(slots=True)
 class Receiver:
-    """Judges what arrives. The others own what it is about."""
+    """Checks what arrives, and hands it to the owner of what it is about."""
 
     cohort: str
-    followed: Followed
-    marks: Marks
-    settings: Settings
-    windows: Windows
+    followed: FollowedPolicy
+    marks: HighWaterMarks
+    settings: CohortSettings
     quarantine: Quarantine
-    statuses: Statuses
+    statuses: DeviceStatuses
     clocks: Clocks
     log: FilteringBoundLogger
     counted: int = 0
+    """Ticks counted since the start."""
     rejected: Counter[Reason] = field(default_factory=Counter)
+    """Messages refused since the start, by reason."""
     _logged: dict[tuple[str, Reason], float] = field(default_factory=dict)
 
-    def sort(self, arrived: Iterable[Arrived]) -> Sorted:
+    def sort(self, arrived: Iterable[Arrived]) -> SortedMessages:
         """Read the batches; what cannot be read is refused."""
-        found = Sorted([], [])
+        found = SortedMessages([], [])
         for item in arrived:
             try:
                 batch = self._read(item)
@@ -91,19 +116,20 @@ class Receiver:
                 found.batches.append(batch)
         return found
 
-    def take(self, db: Connection, news: Sorted) -> set[str]:
-        """Take everything in, what is no batch first; return the devices of which something was counted."""
+    def take(self, db: Connection, messages: SortedMessages) -> Received:
+        """Handle everything in the caller's transaction, messages other than batches first."""
         now = self.clocks.now()
-        for item in news.others:
+        changes = _Changes()
+        for item in messages.others:
             with self._rejecting(item.topic):
-                self._take_other(db, item, now)
-        if not news.batches:
-            return set()
-        group = ingest.Group(db, (one.arrival.device for one in news.batches))
-        possible = self._possible_ticks(now)
-        touched = {one.arrival.device for one in news.batches if self._count(db, group, one, possible, now)}
-        group.write()
-        return touched
+                self._take_other(db, item, now, changes)
+        if messages.batches:
+            group = BatchGroup(db, (one.sent.device for one in messages.batches))
+            possible = self._possible_ticks(now)
+            for one in messages.batches:
+                self._count(db, group, one, possible, now, changes)
+            group.write()
+        return changes.result()
 
     def _read(self, item: Arrived) -> ReadBatch | None:
         """The batch in a message; None where it is something else."""
@@ -114,67 +140,79 @@ class Receiver:
             return None
         if address.device == COHORT:
             raise Rejected(Reason.WRONG_ADDRESS, f"{COHORT} is no name for a device")
-        return ReadBatch(
-            item.topic, ingest.Arrival(address.device, address.stream, decode(Batch, item.payload))
-        )
+        return ReadBatch(item.topic, DeviceBatch(address.device, address.stream, decode(Batch, item.payload)))
 
     def _count(
         self,
         db: Connection,
-        group: ingest.Group,
+        group: BatchGroup,
         one: ReadBatch,
-        possible: Mapping[str, ingest.Ticks],
+        possible: Mapping[str, Ticks],
         now: float,
-    ) -> bool:
-        device, stream = one.arrival.device, one.arrival.stream
+        changes: _Changes,
+    ) -> None:
+        device, stream = one.sent.device, one.sent.stream
         try:
             self.quarantine.admit(device, now)
-            self.counted += group.count(one.arrival, possible.get(stream))
+            self.counted += group.count(one.sent, possible.get(stream))
         except Rejected as rejection:
             self._reject(one.topic, rejection)
             self._blame(db, device, rejection, now)
-            return False
-        self.windows.look_again(stream, one.arrival.batch.first)
-        return True
+            return
+        changes.devices.add(device)
+        changes.arrived(stream, one.sent.batch.first)
 
-    def _possible_ticks(self, now: float) -> dict[str, ingest.Ticks]:
+    def _possible_ticks(self, now: float) -> dict[str, Ticks]:
         """By stream: the ticks that can be real at this time."""
         return {
-            name: ingest.Ticks(latest=self.clocks.latest(stream, now), states=len(stream.states))
+            name: Ticks(latest=self.clocks.latest(stream, now), states=len(stream.states))
             for name, stream in self.followed.streams.items()
         }
 
-    def _take_other(self, db: Connection, item: Arrived, now: float) -> None:
-        address = parse(item.topic)
-        match address.kind if address else None:
-            case "release" if address and item.payload:
-                self._collect(db, address, item.payload, now)
-            case "policy":
-                self.followed.adopt(db, item.payload)
-            case "noise" if item.payload:
-                self.settings.know_again(db, item.payload)
-            case "ledger" if address and address.stream and item.payload:
-                self.marks.check_broker(db, address.stream, item.payload)
-            case "status" if address and address.device and item.payload:
-                self.statuses.hear(address.device, decode(Status, item.payload))
-            case "noise" | "ledger" | "status" | "release":
+    def _take_other(self, db: Connection, item: Arrived, now: float, changes: _Changes) -> None:
+        match parse(item.topic):
+            case Address(kind="policy"):
+                changes.adopted = self.followed.adopt(db, item.payload) or changes.adopted
+            case Address(kind="noise" | "ledger" | "status" | "release") if not item.payload:
                 pass  # somebody has cleared a retained message
-            case kind:
+            case Address(kind="release", stream=str(stream), window=str(window), scope=str(device)):
+                self._collect(db, stream, window, device, item.payload, now, changes)
+            case Address(kind="noise"):
+                self.settings.restore(db, item.payload)
+            case Address(kind="ledger", stream=str(stream)):
+                reason = self.marks.check_broker(db, stream, item.payload)
+                if reason is not None:
+                    changes.stopped[stream] = reason
+            case Address(kind="status", device=str(device)):
+                self.statuses.update(device, decode(Status, item.payload))
+            case Address(kind="noise" | "ledger" | "status" | "release"):
+                pass
+            case address:
+                kind = address.kind if address else None
                 raise Rejected(Reason.WRONG_ADDRESS, f"nothing is read from {kind} topics")
 
-    def _collect(self, db: Connection, address: Address, payload: bytes, now: float) -> None:
-        """Keep a release that a device made; our own come back as well, and are no news."""
-        name, device, window = address.stream or "", address.scope or "", address.window or ""
+    def _collect(
+        self,
+        db: Connection,
+        name: str,
+        window: str,
+        device: str,
+        payload: bytes,
+        now: float,
+        changes: _Changes,
+    ) -> None:
+        """Store a release that a device made. Those of the calibrator come back as well, and are ignored."""
         stream = self.followed.streams.get(name)
         if stream is None or device == COHORT or window not in stream.device_windows:
             return
+        latest = self.clocks.latest(stream, now)
         try:
             self.quarantine.admit(device, now)
-            late = collect.collect(db, address, payload, stream, latest=self.clocks.latest(stream, now))
+            late = collect_release(db, name, window, device, payload, policy=stream, latest=latest)
         except Rejected as rejection:
             self._blame(db, device, rejection, now)
             raise
-        self.windows.look_again(name)
+        changes.arrived(name, 0)
         if late:
             self.log.warning("late_release", stream=name, window=window, device=device, ticks=late)
 
@@ -193,8 +231,9 @@ class Receiver:
     def _reject(self, topic: str, rejection: Rejected) -> None:
         self.rejected[rejection.reason] += 1
         now = self.clocks.now()
-        if now - self._logged.get((topic, rejection.reason), -QUIET_S) >= QUIET_S:
-            if len(self._logged) > 10_000:
+        last = self._logged.get((topic, rejection.reason))
+        if last is None or now - last >= QUIET_S:
+            if len(self._logged) > LOGGED_AT_MOST:
                 self._logged.clear()
             self._logged[topic, rejection.reason] = now
             self.log.warning("rejected", topic=topic, reason=str(rejection.reason), detail=rejection.detail)

@@ -66,9 +66,12 @@ class PostgresDatabases:
                 db.execute("CREATE SCHEMA kept")
             for table in tables if first else ():
                 db.execute(sql.SQL("CREATE TABLE kept.{0} AS TABLE public.{0}").format(table))
-            db.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(tables)))
-            for table in tables:
-                db.execute(sql.SQL("INSERT INTO public.{0} SELECT * FROM kept.{0}").format(table))
+            # Deleted in one round trip: truncating makes new files for every table, which takes three times as long.
+            statements = [sql.SQL("DELETE FROM public.{}").format(table) for table in reversed(tables)]
+            statements += [
+                sql.SQL("INSERT INTO public.{0} SELECT * FROM kept.{0}").format(table) for table in tables
+            ]
+            db.execute(sql.SQL(";").join(statements))
         return twin
 
 

@@ -26,21 +26,22 @@ from hushmq.broker.contract.messages import (
 )
 from hushmq.broker.contract.packing import pack
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import theta_of
+from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.service.log import logger
 from hushmq.calibrator.calibrator_config import DevicesSection
 from hushmq.calibrator.cohort import Cohort
-from hushmq.calibrator.ingest.receive import Arrived
-from hushmq.calibrator.models.chain_model import AnyNoise, written
+from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.store import tables as store
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.calibrator.store.open_database import open_store, sqlite_url
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.protocols import Noise
 
 OPS, CALIBRATOR, STRANGER = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32), PrivateKey(b"s" * 32)
 TOPICS = Topics("test")
 STREAM = "motion"
-WIDE = Box(0.15, 0.45, 0.15, 0.45)
-NARROW = Box(0.25, 0.30, 0.30, 0.35)
+WIDE = BinaryTheta(0.15, 0.45, 0.15, 0.45)
+NARROW = BinaryTheta(0.25, 0.30, 0.30, 0.35)
 START = 1_000_000
 """The tick at which the tests' time begins; a tick is a second."""
 
@@ -61,7 +62,7 @@ def stream_policy(**changes: Any) -> StreamPolicy:
         "states": ("still", "moving"),
         "period_ms": 1000,
         "discretiser": Threshold(at=75.0),
-        "theta": Assumption(start=theta_of(WIDE), floor=theta_of(NARROW)),
+        "theta": Assumption(start=theta_message(WIDE), floor=theta_message(NARROW)),
         "adversary": "prior",
         "epsilon": Audiences(operator=4.0, public=1.0),
         "windows": {"short": Window(ticks=20)},
@@ -112,14 +113,14 @@ class Desk:
 
     def adopt(self, message: Policy | None = None) -> None:
         """Follow a policy and make the settings for it."""
-        self.cohort.take([Arrived(TOPICS.policy, signed(message or policy()))])
-        self.cohort.settings()
+        self.cohort.receive([Arrived(TOPICS.policy, signed(message or policy()))])
+        self.cohort.calibrate()
 
     def window(self, number: int = 0, *, devices: int = 3, ticks: int = 20, noise: int = 1) -> None:
         """Every device sends one window of states, and the clock moves past its end and the grace."""
         first = START + number * ticks
         self.clock.tick = first + ticks + 1
-        self.cohort.take(
+        self.cohort.receive(
             [
                 from_device(f"d{n}", first, states(ticks, seed=100 * number + n), noise=noise)
                 for n in range(devices)
@@ -145,7 +146,7 @@ def desk(
     """Open the cohort's database as the daemon does."""
     clock = clock or Clock()
     log = io.StringIO()
-    engine = store.open_store(url)
+    engine = open_store(url)
     try:
         cohort = Cohort(
             engine,
@@ -165,16 +166,22 @@ def desk(
 
 
 def sqlite(folder: Path) -> str:
-    return store.sqlite_url(folder / "ledger.db")
+    return sqlite_url(folder / "ledger.db")
 
 
 @contextmanager
-def ledger_with(folder: Path, noises: Mapping[tuple[str, int], AnyNoise]) -> Iterator[Connection]:
+def ledger_with(folder: Path, noises: Mapping[tuple[str, int], Noise]) -> Iterator[Connection]:
     """A new database that holds these noises, by stream and version."""
-    engine = store.open_store(store.sqlite_url(folder / "ledger.db"))
+    engine = open_store(sqlite_url(folder / "ledger.db"))
     with engine.begin() as db:
         for (stream, version), noise in noises.items():
-            row = {"stream": stream, "version": version, "policy": 1, "noise": written(noise), "payload": b""}
+            row = {
+                "stream": stream,
+                "version": version,
+                "policy": 1,
+                "noise": noise.as_json(),
+                "payload": b"",
+            }
             db.execute(insert(store.setting).values(**row))
         yield db
     engine.dispose()

@@ -12,7 +12,7 @@ import pytest
 
 from hushmq.__main__ import main
 from hushmq.broker.contract.messages import DeviceWindow, Release, Status, Window, decode
-from hushmq.broker.contract.noise_message import Emission
+from hushmq.broker.contract.noise_message import CategoricalNoiseMessage
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent import peer, running
 from tests.agent.activity import CHAIN, SIMULATED, STATES, activity_policy
@@ -90,7 +90,7 @@ def test_four_states_from_sensors_to_a_verified_ledger(
             assert child.wait(20) == 0
         setting, found = ops.setting(), ops.releases()
     assert setting is not None
-    assert isinstance(setting.noise, Emission)
+    assert isinstance(setting.noise, CategoricalNoiseMessage)
     for one in found:
         assert one.states == STATES
         assert one.loss <= one.budget

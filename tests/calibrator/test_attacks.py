@@ -25,15 +25,15 @@ from hushmq.broker.contract.messages import (
     decode,
     encode,
 )
-from hushmq.broker.contract.noise_message import Flips, flips_of
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
 from hushmq.broker.contract.packing import unpack
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import box_of, theta_of
+from hushmq.broker.contract.theta_message import binary_theta_of, theta_message
 from hushmq.broker.contract.topics import parse
 from hushmq.broker.provision.broker_process import BrokerProcess
-from hushmq.calibrator.ingest.receive import Arrived
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.calibrator.ingest.inbox import Arrived
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from tests.agent.peer import write_config as write_agent
 from tests.agent.running import process as agent_process
 from tests.calibrator.running import Client, process, write_config
@@ -56,7 +56,7 @@ from tests.calibrator.site import (
 from tests.calibrator.test_daemon import EVERYTHING, tick
 
 DEVICE = "wearable-1"
-BARE = Box(0.45, 0.46, 0.45, 0.46)
+BARE = BinaryTheta(0.45, 0.46, 0.45, 0.46)
 """A Θ under which hardly any noise is needed."""
 
 
@@ -67,8 +67,8 @@ def setting(version: int = 9, **changes: object) -> NoiseSetting:
         "policy": 1,
         "cohort": "test",
         "stream": STREAM,
-        "theta": theta_of(BARE),
-        "noise": Flips(rho0=0.01, rho1=0.01),
+        "theta": theta_message(BARE),
+        "noise": BinaryNoiseMessage(rho0=0.01, rho1=0.01),
     }
     return NoiseSetting(**(fields | changes))  # type: ignore[arg-type]  # checked by the model
 
@@ -78,8 +78,8 @@ def true_setting(version: int = 2) -> bytes:
     from hushmq.pufferfish.binary.stream_loss import optimal_noise
 
     theta = policy().streams[STREAM].theta.start
-    noise = optimal_noise(box_of(theta), 3.9, "prior")
-    message = setting(version, theta=theta, noise=Flips(rho0=noise.rho0, rho1=noise.rho1))
+    noise = optimal_noise(binary_theta_of(theta), 3.9, "prior")
+    message = setting(version, theta=theta, noise=BinaryNoiseMessage(rho0=noise.rho0, rho1=noise.rho1))
     return encode(CALIBRATOR.sign(message))
 
 
@@ -156,7 +156,7 @@ def test_no_policy_without_the_key_is_followed(tmp_path: Path, device: Settings,
     assert device.noise[STREAM] == before
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        here.cohort.take([Arrived(TOPICS.policy, payload)])
+        here.cohort.receive([Arrived(TOPICS.policy, payload)])
         assert here.cohort.policy == policy()
         assert here.cohort.rejected == {reason: 1}
 
@@ -167,9 +167,9 @@ def test_the_calibrator_believes_no_setting_but_its_own(tmp_path: Path, attempt:
     payload, _ = FORGED_NOISE[attempt]
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        before = here.cohort.settings()
-        here.cohort.take([Arrived(TOPICS.noise(STREAM), payload)])
-        assert here.cohort.settings() == before
+        before = here.cohort.calibrate()
+        here.cohort.receive([Arrived(TOPICS.noise(STREAM), payload)])
+        assert here.cohort.calibrate() == before
 
 
 def flood(here_tick: int) -> list[Arrived]:
@@ -188,10 +188,10 @@ def test_invented_batches_spend_no_more_than_the_schedule(tmp_path: Path) -> Non
         here.adopt()
         for number in range(5):
             here.clock.tick = START + 20 * number
-            here.cohort.take(flood(START + 20 * number))
+            here.cohort.receive(flood(START + 20 * number))
             here.cohort.close_due()
             here.cohort.close_due()
-        (state,) = here.cohort.accounts()
+        (state,) = here.cohort.ledger_states()
         assert state.entries <= 1 + 5
         assert state.public.loss <= state.public.budget
 
@@ -200,8 +200,8 @@ def test_ticks_from_the_future_close_no_window(tmp_path: Path) -> None:
     """Time is the calibrator's own: nobody ends a window early."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        here.cohort.take([from_device("d", START, [1, 0]), from_device("e", START + 100_000, [1])])
-        assert here.cohort.close_due() == []
+        here.cohort.receive([from_device("d", START, [1, 0]), from_device("e", START + 100_000, [1])])
+        assert here.cohort.close_due().windows == ()
 
 
 def test_invented_releases_of_devices_spend_nothing_and_change_no_noise(tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ def test_invented_releases_of_devices_spend_nothing_and_change_no_noise(tmp_path
     with desk(sqlite(tmp_path)) as here:
         here.adopt(policy(device_windows=windows))
         here.clock.tick = START + 12
-        (before,) = here.cohort.accounts()
-        setting = here.cohort.settings()[STREAM].payload
+        (before,) = here.cohort.ledger_states()
+        setting = here.cohort.calibrate()[STREAM].payload
         stored = decode(
             Release, (Path(__file__).parents[1] / "broker/contract/stored/v1/Release.json").read_bytes()
         )
@@ -230,13 +230,13 @@ def test_invented_releases_of_devices_spend_nothing_and_change_no_noise(tmp_path
                 }
             )
             topic = TOPICS.release(STREAM, "own", f"d{n}")
-            here.cohort.take([Arrived(topic, encode(invented))])
+            here.cohort.receive([Arrived(topic, encode(invented))])
         here.cohort.close_due()
-        (after,) = here.cohort.accounts()
+        (after,) = here.cohort.ledger_states()
         assert (after.entries, after.public, after.operator) == (0, before.public, before.operator)
-        assert here.cohort.settings()[STREAM].payload == setting
-        assert here.cohort.own_settings() == {STREAM: {}}
-        (total,) = [decode(Release, payload) for _, _, payload in here.cohort.unsent()]
+        assert here.cohort.calibrate()[STREAM].payload == setting
+        assert here.cohort.calibrate_devices().in_force == {STREAM: {}}
+        (total,) = [decode(Release, one.payload) for one in here.cohort.unsent()]
         assert total.devices == 50
 
 
@@ -249,8 +249,8 @@ def test_replayed_batches_buy_no_second_look(tmp_path: Path) -> None:
         first = here.cohort.unsent()
         for _ in range(5):
             here.window()
-            here.cohort.take([from_device("new", START, states(20))])
-            assert here.cohort.close_due() == []
+            here.cohort.receive([from_device("new", START, states(20))])
+            assert here.cohort.close_due().windows == ()
         assert here.cohort.unsent() == first
 
 
@@ -290,7 +290,9 @@ def test_everything_at_once_on_a_real_broker(nats: BrokerProcess, tmp_path: Path
                 thief.say(TOPICS.noise(STREAM), payload, retain=True)
                 thief.say(TOPICS.noise(STREAM, DEVICE), payload, retain=True)
             thief.say(
-                TOPICS.seen(DEVICE), encode(Seen(streams={STREAM: Counted(highest=2**50)})), retain=True
+                TOPICS.seen(DEVICE),
+                encode(Seen(streams={STREAM: Counted(highest=2**50)})),
+                retain=True,
             )
             thief.say(TOPICS.ledger(STREAM), b"{}", retain=True)
             for n in range(20):
@@ -308,7 +310,7 @@ def test_everything_at_once_on_a_real_broker(nats: BrokerProcess, tmp_path: Path
             for state, said in zip(true_states, unpack(message.states, message.count), strict=True):
                 shown[state] += 1
                 flips[state] += state != said
-        noise = flips_of(true.noise)
+        noise = binary_noise_of(true.noise)
         for state, rho in ((0, noise.rho0), (1, noise.rho1)):
             band = 6 * math.sqrt(shown[state] * rho * (1 - rho))
             assert shown[state] > 100

@@ -8,14 +8,20 @@ import pytest
 from sqlalchemy import select
 
 from hushmq.calibrator.store import tables as store
-from tests.calibrator.site import START, desk, from_device, sqlite
+from tests.calibrator.site import (
+    START,
+    desk,
+    from_device,
+    sqlite,
+)
 
 
+@pytest.mark.slow
 def test_seen_tells_only_what_is_durable_and_again_after_a_restart(tmp_path: Path) -> None:
     """What `seen` says is what another process finds in the database."""
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        here.cohort.take([from_device("d", START - 30, [0, 1, 1])])
+        here.cohort.receive([from_device("d", START - 30, [0, 1, 1])])
         said = here.seen("d")
         with desk(sqlite(tmp_path)) as other:
             assert other.seen("d") == said
@@ -32,7 +38,7 @@ def test_a_group_that_cannot_be_committed_leaves_nothing(
         broken = from_device("e", START, [1])
         object.__setattr__(broken, "payload", None)
         with pytest.raises(TypeError):
-            here.cohort.take([from_device("d", START, [1]), broken])
+            here.cohort.receive([from_device("d", START, [1]), broken])
         assert here.cohort.devices() == set()
         with here.engine.begin() as db:
             assert db.execute(select(store.batch)).all() == []

@@ -9,16 +9,19 @@ import itertools
 import signal
 from pathlib import Path
 
+import pytest
 from sqlalchemy import event, func, select
 
 from hushmq.broker.contract.messages import Release, decode
-from hushmq.calibrator.ingest.count_batches import late_ticks
-from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.store import tables as store
+from hushmq.calibrator.store.open_database import open_to_read
+from hushmq.calibrator.store.tick_counts import late_ticks
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import START, STREAM, Clock, Desk, desk
-from tests.calibrator.test_crash import Steps, in_child
+from tests.calibrator.test_crash import Steps
 from tests.calibrator.windows.test_collect_device_windows import POLICY, TICKS, made
+from tests.child import in_child
 
 IN_TIME, LATE, NEXT = "in time", "late", "next"
 """Two devices release a window in time, a third too late; then the two release the next window."""
@@ -64,7 +67,7 @@ def work(url: str, world: World, step: Steps, released: dict[str, list[Arrived]]
         def take(part: str) -> None:
             for number, one in enumerate(released[part]):
                 if f"{part} {number}" not in known:
-                    here.cohort.take([one])
+                    here.cohort.receive([one])
                     step()
                     world.acknowledge(f"{part} {number}")
 
@@ -82,11 +85,11 @@ def work(url: str, world: World, step: Steps, released: dict[str, list[Arrived]]
 def _close_and_publish(here: Desk, world: World, step: Steps) -> None:
     here.cohort.close_due()
     step()
-    for number, topic, payload in here.cohort.unsent():
+    for one in here.cohort.unsent():
         step()
-        world.publish(payload)
+        world.publish(one.payload)
         step()
-        here.cohort.mark_sent([(number, topic)])
+        here.cohort.mark_sent([one])
 
 
 def check(url: str, world: World, released: dict[str, list[Arrived]]) -> None:
@@ -97,7 +100,7 @@ def check(url: str, world: World, released: dict[str, list[Arrived]]) -> None:
         each = [decode(Release, arrived.payload) for arrived in released[part]]
         assert (one.first, one.devices, one.ticks) == (each[0].first, 2, 18)
         assert one.counts == tuple(map(sum, zip(*(release.counts for release in each), strict=True)))
-    engine = store.open_to_read(url)
+    engine = open_to_read(url)
     with engine.connect() as db:
         assert late_ticks(db, STREAM) == 9
         assert db.execute(select(func.count()).select_from(store.ledger)).scalar_one() == 0
@@ -105,6 +108,8 @@ def check(url: str, world: World, released: dict[str, list[Arrived]]) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_killed_at_every_step_of_collecting(databases: Databases, tmp_path: Path) -> None:
     """Killed at any step and started again with the releases that were not acknowledged: nothing is lost. Then all of
     them come once more: nothing is counted twice.
@@ -117,6 +122,9 @@ def test_killed_at_every_step_of_collecting(databases: Databases, tmp_path: Path
             LATE: [made(here, "d2", START, (3, 6))],
             NEXT: [made(here, device, START + TICKS, (2, 7)) for device in ("d0", "d1")],
         }
+    once = tmp_path / "once"
+    once.mkdir()
+    work(databases.copy(prepared), World(once), Steps(None), released, again=False)
     for at in itertools.count(1):
         url, folder = databases.copy(prepared), tmp_path / f"run-{at}"
         folder.mkdir()

@@ -12,30 +12,33 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import Connection, event, select
 
 from hushmq.broker.contract.messages import Audiences, Release, Window, decode
-from hushmq.calibrator.learning.learn_window import FIRST_LOOK
+from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
 from hushmq.calibrator.ledger import high_water_mark as mark_module
 from hushmq.calibrator.ledger.high_water_mark import contradiction, digest, read_marks
-from hushmq.calibrator.ledger.public_account import Account
+from hushmq.calibrator.ledger.live_accounts import read_accounts
+from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store import tables as store
-from hushmq.calibrator.windows import close_window as release
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.calibrator.store.open_database import open_store, open_to_read
+from hushmq.calibrator.windows.close_window import close_window
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import START, STREAM, TOPICS, WIDE, Clock, desk, policy, stream_policy
+from tests.child import SOON, in_child
 
 EACH = {"short": Window(ticks=20, scopes=("device",))}
 """As many results of one debit as there are devices."""
-DEVICES, BEFORE = 3, FIRST_LOOK - 1
+DEVICES, BEFORE = 3, FIRST_UPDATE - 1
 """Devices, and windows that are closed and published before."""
-SOON = 60.0
-"""Every child ends long before; whoever hangs is killed, and the test fails."""
 
 
 class Steps:
@@ -53,7 +56,7 @@ class Steps:
 
 def work(url: str, folder: Path, step: Steps) -> None:
     """Close what is due and publish it, as the daemon does; the world is a file that is only appended to."""
-    clock = Clock(START + 20 * FIRST_LOOK + 1)
+    clock = Clock(START + 20 * FIRST_UPDATE + 1)
     write_marks = mark_module.write_marks
 
     def marking(*args: Any) -> None:
@@ -61,33 +64,22 @@ def work(url: str, folder: Path, step: Steps) -> None:
         write_marks(*args)
         step()
 
-    mark_module.write_marks = marking
-    with desk(url, clock=clock, mark_path=folder / "mark") as here:
+    with (
+        mock.patch.object(mark_module, "write_marks", marking),
+        desk(url, clock=clock, mark_path=folder / "mark") as here,
+    ):
         event.listen(here.engine, "before_cursor_execute", step)
         event.listen(here.engine, "commit", step)
         here.cohort.close_due()
         step()
         world = os.open(folder / "world", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        for entry, topic, payload in here.cohort.unsent():
+        for one in here.cohort.unsent():
             step()
-            os.write(world, payload + b"\n")
+            os.write(world, one.payload + b"\n")
             step()
-            here.cohort.mark_sent([(entry, topic)])
+            here.cohort.mark_sent([one])
         step()
-
-
-def in_child(task: Callable[[], None]) -> int:
-    """Run in a process of its own; what `waitpid` says about its end."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            signal.alarm(int(SOON))
-            task()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitpid(pid, 0)[1]
+        os.close(world)
 
 
 def published(folder: Path) -> list[bytes]:
@@ -95,32 +87,29 @@ def published(folder: Path) -> list[bytes]:
     return world.read_bytes().splitlines() if world.exists() else []
 
 
-def books(url: str) -> tuple[list[Any], dict[tuple[int, str], bytes]]:
-    engine = store.open_to_read(url)
+@contextmanager
+def reading(url: str) -> Iterator[Connection]:
+    engine = open_to_read(url)
     try:
         with engine.connect() as db:
-            entries = list(db.execute(select(store.ledger).order_by(store.ledger.c.id)))
-            results = {(row.entry, row.topic): row.payload for row in db.execute(select(store.release))}
-            for stream, mark in read_marks(Path(f"{_folder_of[url]}/mark")).items():
-                assert contradiction(db, stream, mark) is None
+            yield db
     finally:
         engine.dispose()
-    return entries, results
 
 
-_folder_of: dict[str, Path] = {}
+def books(db: Connection, folder: Path) -> tuple[list[Any], dict[tuple[int, str], bytes]]:
+    """Debits and results. The mark contradicts neither."""
+    for stream, mark in read_marks(folder / "mark").items():
+        assert contradiction(db, stream, mark) is None
+    entries = list(db.execute(select(store.ledger).order_by(store.ledger.c.id)))
+    return entries, {(row.entry, row.topic): row.payload for row in db.execute(select(store.release))}
 
 
-def learned(url: str) -> tuple[dict[str, int], dict[str, list[Any]]]:
+def learned(db: Connection) -> tuple[dict[str, int], dict[str, list[Any]]]:
     """How many ticks wait for their noise, by device; and everything that was drawn and concluded from draws."""
-    engine = store.open_to_read(url)
-    try:
-        with engine.connect() as db:
-            waiting = {row.device: row.ticks for row in db.execute(select(store.pending))}
-            tables = (store.statistic, store.belief, store.learning)
-            return waiting, {one.name: sorted(map(tuple, db.execute(select(one)))) for one in tables}
-    finally:
-        engine.dispose()
+    waiting = {row.device: row.ticks for row in db.execute(select(store.pending))}
+    tables = (store.statistic, store.learned_theta, store.learning)
+    return waiting, {one.name: sorted(map(tuple, db.execute(select(one)))) for one in tables}
 
 
 def check(folder: Path, entries: list[Any], results: dict[tuple[int, str], bytes]) -> None:
@@ -138,6 +127,8 @@ def check(folder: Path, entries: list[Any], results: dict[tuple[int, str], bytes
         before = row.digest
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_killed_at_every_step(databases: Databases, tmp_path: Path) -> None:
     """At any step: what the world has seen is charged and stored; after the restart everything is published once.
 
@@ -150,36 +141,41 @@ def test_killed_at_every_step(databases: Databases, tmp_path: Path) -> None:
         for number in range(BEFORE):
             here.window(number, devices=DEVICES)
             here.cohort.close_due()
-        here.cohort.mark_sent([(entry, topic) for entry, topic, _ in here.cohort.unsent()])
+        here.cohort.mark_sent(here.cohort.unsent())
         here.window(BEFORE, devices=DEVICES)
     waited = {f"d{n}": 20 * BEFORE for n in range(DEVICES)}
-    before = learned(prepared)[1]
-    assert learned(prepared)[0] == waited
+    with reading(prepared) as db:
+        waiting, before = learned(db)
+    assert waiting == waited
     assert before["statistic"] == []
+    once = tmp_path / "once"
+    once.mkdir()
+    work(databases.copy(prepared), once, Steps(None))
     at = 0
     while True:
         at += 1
         url, folder = databases.copy(prepared), tmp_path / f"run-{at}"
         folder.mkdir()
-        _folder_of[url] = folder
         ended = in_child(lambda url=url, folder=folder, at=at: work(url, folder, Steps(at)))
         assert ended in {0, signal.SIGKILL}, f"step {at} ended with {ended}"
-        entries, results = books(url)
+        with reading(url) as db:
+            entries, results = books(db, folder)
+            waiting, drawn = learned(db)
         check(folder, entries, results)
-        waiting, drawn = learned(url)
         assert (waiting, drawn) == (waited, before) if len(entries) == BEFORE else waiting == {}
         assert in_child(lambda url=url, folder=folder: work(url, folder, Steps(None))) == 0
-        entries_after, results_after = books(url)
+        with reading(url) as db:
+            entries_after, results_after = books(db, folder)
+            waiting_after, drawn_after = learned(db)
         check(folder, entries_after, results_after)
         assert entries_after[: len(entries)] == entries, "a debit was lost"
         assert {key: results_after[key] for key in results} == results, "a result was drawn again"
-        waiting_after, drawn_after = learned(url)
         assert waiting_after == {}, "what was drawn waits to be drawn again"
         assert waiting or drawn_after == drawn, "statistics were drawn again"
         assert len(drawn_after["statistic"]) == DEVICES
-        assert len(drawn_after["belief"]) == 1 + DEVICES
+        assert len(drawn_after["learned_theta"]) == 1 + DEVICES
         assert [(row.scope, row.first) for row in entries_after] == [
-            ("device", START + 20 * number) for number in range(FIRST_LOOK)
+            ("device", START + 20 * number) for number in range(FIRST_UPDATE)
         ]
         newest = entries_after[-1].id
         assert set(published(folder)) == {
@@ -196,8 +192,8 @@ def prepare_for_one_more(url: str) -> None:
         windows = {"short": Window(ticks=20), "long": Window(ticks=10**7)}  # the long one keeps the states
         here.adopt(policy(learning=0.01, epsilon=Audiences(operator=4.0, public=0.7), windows=windows))
         here.window(devices=2)
-        (one,) = here.cohort.close_due()
-        assert one.entry is not None
+        (one,) = here.cohort.close_due().windows
+        assert one.charge is not None
 
 
 RICHER = stream_policy(
@@ -207,18 +203,19 @@ RICHER = stream_policy(
 )
 
 
-def spend(url: str, window: str, *, pause: Callable[[], None] = lambda: None, theta: Box = WIDE) -> bool:
+def spend(
+    url: str, window: str, *, pause: Callable[[], None] = lambda: None, theta: BinaryTheta = WIDE
+) -> bool:
     """Close one window as a calibrator with its own memory of the ledger; True if it was allowed."""
-    engine = store.open_store(url)
+    engine = open_store(url)
     try:
-        account = Account(theta, "prior")
         with engine.begin() as db:
-            account.follow(db, STREAM)
+            accounts = read_accounts(db, STREAM, RICHER, theta=theta)
         with engine.begin() as db:
-            span = release.Span(STREAM, window, START, START + 19)
-            closed = release.close(db, span, RICHER, account=account, topics=TOPICS)
+            span = Span(STREAM, window, START, START + 19)
+            closed = close_window(db, span, accounts, TOPICS)
             pause()
-        return closed.entry is not None
+        return closed.charge is not None
     finally:
         engine.dispose()
 
@@ -254,19 +251,19 @@ def test_two_calibrators_close_a_window_once(databases: Databases) -> None:
         one.adopt()
         two.adopt()
         one.window()
-        span = release.Span(STREAM, "short", START, START + 19)
+        span = Span(STREAM, "short", START, START + 19)
         ends = []
         for here in (one, two):
             with here.engine.begin() as db:
                 ends.append(
-                    release.close(
-                        db, span, stream_policy(), account=Account(WIDE, "prior"), topics=TOPICS
-                    ).entry
+                    close_window(
+                        db, span, read_accounts(db, STREAM, stream_policy(), theta=WIDE), TOPICS
+                    ).charge
                 )
         assert ends[0] is not None
         assert ends[1] is None
         assert len(two.cohort.unsent()) == 1
-        assert two.cohort.accounts()[0].entries == 1
+        assert two.cohort.ledger_states()[0].entries == 1
 
 
 @pytest.mark.parametrize("rounds", [4])
@@ -283,7 +280,8 @@ def test_racing_for_the_last_of_a_budget(postgres_databases: Databases, tmp_path
             if pid == 0:
                 code = 2
                 try:
-                    signal.alarm(int(SOON))
+                    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                    signal.alarm(SOON)
                     os.close(write)
                     os.read(read, 1)  # both wake when the parent closes its end
                     code = 0 if spend(url, window) else 1

@@ -71,12 +71,12 @@ def test_batches_are_counted_in_the_middle_of_a_round(broker: BrokerProcess, tmp
         believe(here, regions())
     half_way = """
 import hushmq.calibrator.settings.device_rounds as r
-step, made = r.Round._step, []
+step, made = r.DeviceRound._step, []
 def until_two_are_made(self, db, maker):
     one = step(self, db, maker) if len(made) < 2 else None
     made.extend([one] if one else [])
     return one
-r.Round._step = until_two_are_made
+r.DeviceRound._step = until_two_are_made
 """
     with Client(broker, "ops", EVERYTHING) as ops:
 
@@ -162,7 +162,7 @@ def test_it_waits_for_a_broker_that_comes_later(nats: BrokerProcess, tmp_path: P
     config = write_config(tmp_path, nats)
     nats.kill()
     with process(config):
-        wait_until(lambda: "not usable" in (tmp_path / "log").read_text())
+        wait_until(lambda: "broker_unusable" in (tmp_path / "log").read_text())
         nats.start()
         with Client(nats, "ops", EVERYTHING) as ops:
             ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)

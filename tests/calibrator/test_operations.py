@@ -42,7 +42,7 @@ def test_metrics_and_health(nats: BrokerProcess, tmp_path: Path) -> None:
         wait_until(lambda: f'ledger_entries{{stream="{STREAM}"}} 1' in fetch(port, "/metrics")[1])
         text = fetch(port, "/metrics")[1]
         assert "hushmq_calibrator_ticks_counted_total 10" in text
-        assert 'hushmq_calibrator_loss{stream="motion",audience="public"}' in text
+        assert 'hushmq_calibrator_loss{audience="public",stream="motion"}' in text
         assert fetch(port, "/other")[0] == 404
         nats.kill()
         wait_until(lambda: fetch(port, "/health")[0] == 503)

@@ -1,4 +1,4 @@
-"""Whether the words of a command line are what hushmq takes, without doing anything."""
+"""Parses a command line of hushmq without running it."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from hushmq.__main__ import load, parser_of
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The options in the words after `hushmq`; Problem when it would refuse them."""
+    """Return the options in the words after `hushmq`; raise Problem if hushmq would refuse them."""
     return parser_of(words[0], load(words[0])).parse_args(list(words[1:]))

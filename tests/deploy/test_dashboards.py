@@ -1,4 +1,4 @@
-"""Dashboard and rules show what is really exported: every metric and every label they name."""
+"""Every metric and label that the dashboard and the rules name is exported."""
 
 from __future__ import annotations
 
@@ -14,33 +14,31 @@ from typing import Any
 import pytest
 import yaml
 
-import hushmq.agent.device_report
-import hushmq.calibrator.health_report
+from hushmq.agent import device_report as agent_report
 from hushmq.broker.contract.messages import LedgerState, decode
+from hushmq.calibrator import health_report as calibrator_report
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 STORED = Path(__file__).parents[1] / "broker" / "contract" / "stored" / "v1"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "dashboards" / "hushmq.json").read_text())
 RULES: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())
 ADDED = {"instance", "job"}
-"""Labels that Prometheus puts on everything it scrapes."""
+"""Labels that Prometheus adds to every metric."""
 
 
 def exported() -> dict[str, set[str]]:
-    """Every metric that agent and calibrator export, with its labels, from reports in which nothing is empty."""
-    stream = hushmq.agent.device_report.StreamReport(
-        **dict.fromkeys((f.name for f in fields(hushmq.agent.device_report.StreamReport)), 1)
+    """Return every metric that agent and calibrator export, with its labels, from reports without empty fields."""
+    stream = agent_report.StreamReport(
+        **dict.fromkeys((f.name for f in fields(agent_report.StreamReport)), 1)
     )  # type: ignore[arg-type]
-    device = dict.fromkeys((f.name for f in fields(hushmq.agent.device_report.Report)), 1)
+    device = dict.fromkeys((f.name for f in fields(agent_report.Report)), 1)
     ledger = decode(LedgerState, (STORED / "LedgerState.json").read_bytes())
     site: dict[str, Any] = {}
-    for each in fields(hushmq.calibrator.health_report.Report):
+    for each in fields(calibrator_report.HealthReport):
         site[each.name] = {"motion": 1} if "Mapping" in str(each.type) else 1
     site |= {"ledgers": {"motion": ledger}, "stopped": {"motion": "why"}}
-    text = hushmq.agent.device_report.metrics(
-        hushmq.agent.device_report.Report(**device | {"streams": {"motion": stream}})
-    )  # type: ignore[arg-type]
-    text += hushmq.calibrator.health_report.metrics(hushmq.calibrator.health_report.Report(**site))
+    text = agent_report.metrics(agent_report.Report(**device | {"streams": {"motion": stream}}))  # type: ignore[arg-type]
+    text += calibrator_report.metrics(calibrator_report.HealthReport(**site))
     found: dict[str, set[str]] = defaultdict(set)
     for name, labels in re.findall(r"^(hushmq_\w+)(?:\{(.*)\})? ", text, re.MULTILINE):
         found[name] |= set(re.findall(r"(\w+)=", labels))
@@ -73,31 +71,31 @@ def check(expression: str, labels: set[str]) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_panel_shows_what_is_exported(target: dict[str, str]) -> None:
-    """The metric exists, the labels in its legend too."""
+    """Every panel's metrics exist, and so do the labels in its legend."""
     check(target["expr"], set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])))
 
 
 @pytest.mark.parametrize("rule", ALERTS)
 def test_a_rule_watches_what_is_exported(rule: dict[str, Any]) -> None:
-    """The metric exists, the labels in its sentence too."""
+    """Every rule's metrics exist, and so do the labels in its text."""
     check(rule["expr"], set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])))
 
 
 def test_everything_exported_is_on_the_dashboard() -> None:
-    """A new metric gets its place, or a reason here not to have one."""
+    """Every metric is on the dashboard, or listed here with a reason."""
     shown = {
         name for panel in DASHBOARD["panels"] for target in panel["targets"] for name in named(target["expr"])
     }
     elsewhere = {
-        "hushmq_agent_outbox_bytes",  # the ticks that wait are shown
-        "hushmq_agent_stream_sampled_total",  # what is counted of it is
-        "hushmq_agent_stream_counted",  # the calibrator tells it for all
+        "hushmq_agent_outbox_bytes",  # waiting ticks are shown instead
+        "hushmq_agent_stream_sampled_total",  # counted ticks are shown instead
+        "hushmq_agent_stream_counted",  # the calibrator exports it for all devices
     }
     assert EXPORTED.keys() - shown == elsewhere
 
 
 def test_panels_do_not_overlap() -> None:
-    """Every panel has an id and a place of its own, within 24 columns."""
+    """Every panel has a unique id and does not overlap another, within 24 columns."""
     places: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         at = panel["gridPos"]
@@ -123,5 +121,5 @@ def test_the_data_source_is_the_one_provisioned() -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (of Prometheus) is not installed")
 def test_promtool_finds_nothing_wrong() -> None:
-    """Prometheus itself takes the configuration and the rules."""
+    """Prometheus accepts the configuration and the rules."""
     subprocess.run(["promtool", "check", "config", DEPLOY / "prometheus" / "prometheus.yml"], check=True)

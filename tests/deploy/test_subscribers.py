@@ -1,4 +1,4 @@
-"""The examples for Home Assistant and Telegraf read topics and fields that releases really have."""
+"""The examples for Home Assistant and Telegraf read topics and fields that releases have."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SENSORS: list[dict[str, str]] = yaml.safe_load((DEPLOY / "home-assistant" / "hus
 
 
 def rendered(template: str) -> str:
-    """As Home Assistant renders it, but that an unknown field is an error."""
+    """Render a template as Home Assistant does, but raise on an unknown field."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701  # no HTML
     return environment.from_string(template).render(value_json=VALUE)
 
 
 @pytest.mark.parametrize("sensor", SENSORS, ids=lambda sensor: sensor["unique_id"])
 def test_a_sensor_reads_a_release(sensor: dict[str, str]) -> None:
-    """The topic is one of a release, and the template makes a number of it."""
+    """The topic is that of a release, and the template renders to a number."""
     address = parse(sensor["state_topic"])
     assert address is not None
     assert address.kind == "release"
@@ -40,7 +40,7 @@ def test_a_sensor_reads_a_release(sensor: dict[str, str]) -> None:
 
 
 def test_the_share_and_its_error() -> None:
-    """The first sensor is the second state's share in percent, with the standard error beside it."""
+    """The first sensor is the second state's frequency in percent, with its standard error."""
     first = SENSORS[0]
     assert float(rendered(first["value_template"])) == round(RELEASE.frequencies[1] * 100, 1)
     attributes = json.loads(rendered(first["json_attributes_template"]))
@@ -50,18 +50,18 @@ def test_the_share_and_its_error() -> None:
 
 
 def test_ids_are_unique() -> None:
-    """Home Assistant drops the second of two sensors with one id."""
+    """Sensors have different ids: Home Assistant drops the second of two with the same id."""
     assert len({sensor["unique_id"] for sensor in SENSORS}) == len(SENSORS)
 
 
 def test_telegraf_subscribes_to_what_a_subscriber_may_read() -> None:
-    """The filter is a cohort's releases: NATS refuses anything wider."""
+    """The filter covers one cohort's releases: NATS refuses a wider one."""
     (topic,) = TELEGRAF["topics"]
     assert topic == Topics(topic.split("/")[2]).all("release")
 
 
 def test_telegraf_takes_the_topic_apart_as_it_is_made() -> None:
-    """Every tag stands where the topic has it."""
+    """Every tag is at its level of the topic."""
     (parsing,) = TELEGRAF["topic_parsing"]
     topic = Topics("home").release("presence", "hour", "cohort")
     levels = topic.split("/")
@@ -75,7 +75,7 @@ def test_telegraf_takes_the_topic_apart_as_it_is_made() -> None:
 
 
 def test_telegraf_reads_fields_that_are_there() -> None:
-    """Every path leads to a number of the stored release, of the type that is named."""
+    """Every path leads to a number in the stored release, of the stated type."""
     (parser,) = TELEGRAF["json_v2"]
     for field in parser["field"]:
         value: Any = VALUE

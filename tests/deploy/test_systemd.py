@@ -1,4 +1,4 @@
-"""The units in deploy/systemd are what systemd takes."""
+"""systemd accepts the units in deploy/systemd."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def test_systemd_finds_nothing_wrong(unit: Path, tmp_path: Path) -> None:
     copy = tmp_path / unit.name
     copy.write_text(text)
     done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, check=False)
-    told = [line for line in done.stderr.splitlines() if unit.name in line]
-    assert not told
+    complaints = [line for line in done.stderr.splitlines() if unit.name in line]
+    assert not complaints
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_the_command_is_one(unit: Path) -> None:
-    """What the unit starts is a command that hushmq has, with options that it takes."""
+    """A unit starts an existing command of hushmq with valid options."""
     (line,) = (line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
     executable, *words = shlex.split(line.removeprefix("ExecStart="))
     assert executable == "/opt/hushmq/bin/hushmq"

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine
 from hushmq.__main__ import main
 from hushmq.broker.contract.messages import Window
 from hushmq.calibrator.ledger.verify_ledger import verify
-from hushmq.calibrator.store.tables import open_to_read
+from hushmq.calibrator.store.open_database import open_to_read
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import STREAM, desk, policy, sqlite
 
@@ -86,6 +86,7 @@ def test_a_ledger_on_postgresql_is_read_the_same(
     assert (code, text_.splitlines()[-1]) == (0, "the ledger is right")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "check"),
     [
@@ -123,6 +124,7 @@ def test_a_changed_ledger_is_found_out(
     assert check in {one["check"] for one in json.loads(json_)["checks"] if not one["passed"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -140,6 +142,7 @@ def test_the_mark_finds_out_what_the_chain_cannot(url: str, tmp_path: Path, stat
     assert "reaches the high-water mark" in failed
 
 
+@pytest.mark.slow
 def test_plot(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The losses over time in the terminal, as a picture and as JSON; an empty ledger says so."""
     code, text_ = told(capsys, "plot", "--database", url)
@@ -156,6 +159,7 @@ def test_plot(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert ".png or .svg" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_export(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every entry with every field, in both forms."""
     _, as_csv = told(capsys, "export", "--database", url)
@@ -166,6 +170,7 @@ def test_export(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(rows) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

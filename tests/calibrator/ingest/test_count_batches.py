@@ -14,25 +14,23 @@ from hushmq.broker.contract.messages import Batch, Seen
 from hushmq.broker.contract.packing import pack
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.calibrator.ingest.count_batches import (
-    MOST_HOLES,
-    Arrival,
-    Group,
+    BatchGroup,
+    DeviceBatch,
     Ticks,
-    counted_ticks,
-    late_ticks,
-    seen,
 )
-from hushmq.calibrator.models.chain_model import written
+from hushmq.calibrator.ingest.seen_ticks import MOST_HOLES, seen
 from hushmq.calibrator.store import tables as store
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.calibrator.store.open_database import open_store, sqlite_url
+from hushmq.calibrator.store.tick_counts import counted_ticks, late_ticks
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
 LATEST = 10**9
-ENGINE = store.open_store("sqlite://")
+ENGINE = open_store("sqlite://")
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Connection]:
-    engine = store.open_store(store.sqlite_url(tmp_path / "ledger.db"))
+    engine = open_store(sqlite_url(tmp_path / "ledger.db"))
     with engine.begin() as connection:
         prepare(connection)
         yield connection
@@ -42,7 +40,7 @@ def db(tmp_path: Path) -> Iterator[Connection]:
 def prepare(connection: Connection) -> None:
     connection.execute(
         insert(store.setting).values(
-            stream="motion", version=1, policy=1, noise=written(Noise(0.3, 0.3)), payload=b""
+            stream="motion", version=1, policy=1, noise=BinaryNoise(0.3, 0.3).as_json(), payload=b""
         )
     )
 
@@ -52,8 +50,8 @@ def batch(first: int, states: bytes, after: int | None = None, noise: int = 1) -
 
 
 def arrive(db: Connection, message: Batch, device: str = "d") -> int:
-    group = Group(db, [device])
-    fresh = group.count(Arrival(device, "motion", message), Ticks(latest=LATEST))
+    group = BatchGroup(db, [device])
+    fresh = group.count(DeviceBatch(device, "motion", message), Ticks(latest=LATEST))
     group.write()
     return fresh
 
@@ -65,10 +63,10 @@ def stored(db: Connection, device: str = "d") -> dict[int, int]:
 
 def test_many_holes_make_seen_say_less(db: Connection) -> None:
     """With more holes than `seen` can list, it speaks of fewer ticks, so that no uncounted tick looks counted."""
-    group = Group(db, ["d"])
+    group = BatchGroup(db, ["d"])
     for number in range(MOST_HOLES + 50):
         message = batch(100 + 10 * number, b"\1\1", after=None if not number else 100 + 10 * number - 5)
-        group.count(Arrival("d", "motion", message), Ticks(latest=LATEST))
+        group.count(DeviceBatch("d", "motion", message), Ticks(latest=LATEST))
     group.write()
     said = seen(db, "d").streams["motion"]
     assert len(said.holes) == MOST_HOLES
@@ -81,10 +79,10 @@ def test_many_holes_make_seen_say_less(db: Connection) -> None:
 
 def test_a_group_is_as_one_by_one(db: Connection) -> None:
     """Repetitions and overlaps within one group count once, as they would in groups of one."""
-    group = Group(db, ["d", "e"])
+    group = BatchGroup(db, ["d", "e"])
     one, two = batch(10, bytes([1, 0, 1])), batch(12, bytes([1, 1]))
     found = [
-        group.count(Arrival(*key), Ticks(LATEST))
+        group.count(DeviceBatch(*key), Ticks(LATEST))
         for key in (("d", "motion", one), ("d", "motion", one), ("d", "motion", two), ("e", "motion", one))
     ]
     group.write()
@@ -100,10 +98,10 @@ def test_a_tick_with_another_state_is_tampered_with(db: Connection, again: bytes
     with pytest.raises(Rejected) as refusal:
         arrive(db, batch(10, again))
     assert refusal.value.reason == Reason.TAMPERED
-    group = Group(db, ["e"])
-    group.count(Arrival("e", "motion", batch(10, bytes([1, 0, 1]))), Ticks(LATEST))
+    group = BatchGroup(db, ["e"])
+    group.count(DeviceBatch("e", "motion", batch(10, bytes([1, 0, 1]))), Ticks(LATEST))
     with pytest.raises(Rejected):
-        group.count(Arrival("e", "motion", batch(10, again)), Ticks(LATEST))
+        group.count(DeviceBatch("e", "motion", batch(10, again)), Ticks(LATEST))
     assert stored(db) == {10: 1, 11: 0, 12: 1}
 
 
@@ -111,14 +109,19 @@ def test_noise_cannot_be_older_than_its_setting(db: Connection) -> None:
     """Ticks before the first that can carry a noise version are impossible."""
     db.execute(
         insert(store.setting).values(
-            stream="motion", version=2, policy=1, noise=written(Noise(0.2, 0.2)), payload=b"", issued=40
+            stream="motion",
+            version=2,
+            policy=1,
+            noise=BinaryNoise(0.2, 0.2).as_json(),
+            payload=b"",
+            issued=40,
         )
     )
-    group = Group(db, ["d"])
+    group = BatchGroup(db, ["d"])
     with pytest.raises(Rejected) as refusal:
-        group.count(Arrival("d", "motion", batch(39, bytes(2), noise=2)), Ticks(LATEST))
+        group.count(DeviceBatch("d", "motion", batch(39, bytes(2), noise=2)), Ticks(LATEST))
     assert refusal.value.reason == Reason.IMPOSSIBLE_TICK
-    assert group.count(Arrival("d", "motion", batch(40, bytes(2), noise=2)), Ticks(LATEST)) == 2
+    assert group.count(DeviceBatch("d", "motion", batch(40, bytes(2), noise=2)), Ticks(LATEST)) == 2
     assert late_ticks(db, "motion") == 0
 
 
@@ -171,6 +174,7 @@ def test_what_is_refused_changes_nothing(db: Connection, message: Batch, reason:
     assert seen(db, "d") == Seen(streams={})
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     data=st.data(),

@@ -8,7 +8,7 @@ import pytest
 
 from hushmq.broker.contract.problem import Reason
 from hushmq.calibrator.calibrator_config import DevicesSection
-from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.ingest.inbox import Arrived
 from tests.calibrator.site import START, STREAM, Clock, desk, from_device, sqlite
 
 STRICT = DevicesSection(skew_s=5, messages_per_s=1, burst=5, strikes=3, quarantine_s=100)
@@ -23,15 +23,15 @@ def test_three_impossible_batches(tmp_path: Path, offence: Arrived, reason: Reas
     with desk(sqlite(tmp_path), devices=STRICT) as here:
         here.adopt()
         for count in (1, 2):
-            here.cohort.take([offence])
-            assert here.cohort.aside() == {}
+            here.cohort.receive([offence])
+            assert here.cohort.quarantined() == {}
             assert here.cohort.rejected[reason] == count
-        assert here.cohort.take([from_device("bad", START, [1])]) == {"bad"}
-        here.cohort.take([offence])
-        assert here.cohort.aside() == {"bad": reason}
+        assert here.cohort.receive([from_device("bad", START, [1])]).devices == {"bad"}
+        here.cohort.receive([offence])
+        assert here.cohort.quarantined() == {"bad": reason}
         assert '"quarantined"' in here.log.getvalue()
         good = [from_device("bad", START + 1, [1]), from_device("good", START, [0])]
-        assert here.cohort.take(good) == {"good"}
+        assert here.cohort.receive(good).devices == {"good"}
         assert here.cohort.rejected[Reason.QUARANTINED] == 1
         assert here.seen("bad").streams[STREAM].highest == START
 
@@ -40,8 +40,8 @@ def test_tampering_is_not_forgiven(tmp_path: Path) -> None:
     """One tick with two states is enough."""
     with desk(sqlite(tmp_path), devices=STRICT) as here:
         here.adopt()
-        here.cohort.take([from_device("bad", START, [1, 0]), from_device("bad", START, [0, 0])])
-        assert here.cohort.aside() == {"bad": Reason.TAMPERED}
+        here.cohort.receive([from_device("bad", START, [1, 0]), from_device("bad", START, [0, 0])])
+        assert here.cohort.quarantined() == {"bad": Reason.TAMPERED}
 
 
 def test_faster_than_any_device(tmp_path: Path) -> None:
@@ -49,13 +49,13 @@ def test_faster_than_any_device(tmp_path: Path) -> None:
     with desk(sqlite(tmp_path), devices=STRICT) as here:
         here.adopt()
         batches = [from_device("bad", START - 3 + n % 4, [1]) for n in range(6)]
-        here.cohort.take(batches)
+        here.cohort.receive(batches)
         assert here.cohort.rejected[Reason.TOO_FAST] == 1
         here.clock.tick += 1
-        here.cohort.take([from_device("bad", START + 1, [1])])
+        here.cohort.receive([from_device("bad", START + 1, [1])])
         assert here.cohort.rejected[Reason.TOO_FAST] == 1
-        here.cohort.take(batches[:2])
-        assert here.cohort.aside() == {"bad": Reason.TOO_FAST}
+        here.cohort.receive(batches[:2])
+        assert here.cohort.quarantined() == {"bad": Reason.TOO_FAST}
 
 
 def test_quarantine_survives_a_restart_and_ends(tmp_path: Path) -> None:
@@ -63,20 +63,20 @@ def test_quarantine_survives_a_restart_and_ends(tmp_path: Path) -> None:
     clock = Clock()
     with desk(sqlite(tmp_path), devices=STRICT, clock=clock) as here:
         here.adopt()
-        here.cohort.take([FUTURE] * 3)
+        here.cohort.receive([FUTURE] * 3)
     clock.tick += 99
     with desk(sqlite(tmp_path), devices=STRICT, clock=clock) as here:
-        assert here.cohort.aside() == {"bad": Reason.FUTURE_TICK}
+        assert here.cohort.quarantined() == {"bad": Reason.FUTURE_TICK}
         clock.tick += 2
-        assert here.cohort.take([from_device("bad", START + 50, [1])]) == {"bad"}
-        here.cohort.take([FUTURE])
-        assert here.cohort.aside() == {"bad": Reason.FUTURE_TICK}
+        assert here.cohort.receive([from_device("bad", START + 50, [1])]).devices == {"bad"}
+        here.cohort.receive([FUTURE])
+        assert here.cohort.quarantined() == {"bad": Reason.FUTURE_TICK}
 
 
 def test_refusals_are_counted_always_and_logged_once(tmp_path: Path) -> None:
     """A flood of refused messages does not flood the log."""
     with desk(sqlite(tmp_path), devices=STRICT) as here:
         here.adopt()
-        here.cohort.take([from_device("d", START, [1], noise=9)] * 5)
+        here.cohort.receive([from_device("d", START, [1], noise=9)] * 5)
         assert here.cohort.rejected[Reason.POLICY_MISMATCH] == 5
         assert here.log.getvalue().count("policy-mismatch") == 1

@@ -7,10 +7,18 @@ from pathlib import Path
 import pytest
 
 from hushmq.broker.contract.problem import Reason
-from hushmq.calibrator.ingest.receive import Arrived
-from tests.calibrator.site import START, TOPICS, batch, desk, from_device, sqlite
+from hushmq.calibrator.ingest.inbox import Arrived
+from tests.calibrator.site import (
+    START,
+    TOPICS,
+    batch,
+    desk,
+    from_device,
+    sqlite,
+)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topic", "payload", "reason"),
     [
@@ -29,7 +37,7 @@ def test_one_bad_message_spoils_no_other(tmp_path: Path, topic: str, payload: by
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         good = [from_device("e", START, [0, 1]), from_device("f", START, [1])]
-        assert here.cohort.take([good[0], Arrived(topic, payload), good[1]]) == {"e", "f"}
+        assert here.cohort.receive([good[0], Arrived(topic, payload), good[1]]).devices == {"e", "f"}
         assert here.cohort.rejected == {reason: 1}
         assert here.seen("e").streams["motion"].highest == START + 1
 
@@ -39,6 +47,6 @@ def test_no_raw_or_sanitized_state_is_logged(tmp_path: Path) -> None:
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
         marker = b'{"v":1,"first":1,"after":null,"count":8,"bits":1,"states":"SECRETSTATES","noise":1}'
-        here.cohort.take([Arrived(TOPICS.batch("d", "motion"), marker)])
+        here.cohort.receive([Arrived(TOPICS.batch("d", "motion"), marker)])
         assert here.cohort.rejected == {Reason.MALFORMED: 1}
         assert "SECRET" not in here.log.getvalue()

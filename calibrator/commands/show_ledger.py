@@ -1,0 +1,162 @@
+"""How `hushmq ledger show` shows the ledger of one stream: as tables, or as JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hushmq.calibrator.learning.stream_theta import MOST_UNDETECTABLE
+from hushmq.calibrator.ledger.ledger_report import StreamLedger
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 60
+
+
+def summary(account: StreamLedger) -> dict[str, Any]:
+    """The ledger of one stream for programs."""
+    budgets = account.policy.epsilon if account.policy else None
+    accounts = {
+        name: {"budget": budget, "loss": loss, "left": None if budget is None else budget - loss}
+        for name, budget, loss in (
+            ("operator", budgets.operator if budgets else None, account.operator),
+            ("public", budgets.public if budgets else None, account.public),
+        )
+    }
+    return {
+        **accounts,
+        "adversary": account.policy.adversary if account.policy else None,
+        "theta": None if account.theta is None else account.theta.as_tree(),
+        "late_ticks": account.late,
+        "misfit": _misfit(account),
+        "devices": {
+            name: {**one.theta.as_tree(), "own_setting": one.version} for name, one in account.devices.items()
+        },
+        "windows": [
+            {
+                "window": window,
+                "scope": scope,
+                "entries": count,
+                "tilt": tilt / 1e9,
+                "since": since,
+                "until": until,
+            }
+            for window, scope, count, tilt, since, until in _spenders(account)
+        ],
+        "entries": [dict(row._mapping) for row in account.entries],
+        "history": [{"entry": point.entry, "at": point.at, "loss": point.loss} for point in account.history],
+    }
+
+
+def _misfit(account: StreamLedger) -> dict[str, Any] | None:
+    if account.misfit is None or account.policy is None:
+        return None
+    return {
+        "bands": [
+            {"first": one.first, "last": one.last, "seen": one.seen, "fitted": one.fitted, "error": one.error}
+            for one in account.misfit.bands
+        ],
+        "shift": account.misfit.shift,
+        "hidden": account.hidden,
+        "covered": account.policy.misfit == "cover",
+    }
+
+
+def _spenders(account: StreamLedger) -> list[tuple[str, str, int, int, str, str]]:
+    """Who spent: window, scope, entries, the largest tilt of one, when first and last."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for row in account.entries:
+        found.setdefault((row.window, row.scope), []).append(row)
+    return [
+        (*who, len(rows), max(row.tilt for row in rows), rows[0].at, rows[-1].at)
+        for who, rows in sorted(found.items())
+    ]
+
+
+def print_ledger(account: StreamLedger, last: int) -> None:
+    """Print the ledger of one stream for people, with its `last` entries."""
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    console.print(f"[bold]{account.stream}[/bold]", highlight=False)
+    if account.policy is None or account.theta is None:
+        console.print(f"no policy has this stream; {len(account.entries)} entries")
+    else:
+        accounts = Table("audience", "budget ε", "loss", "left", box=None, padding=(0, 2))
+        for name, budget, loss in (
+            ("operator", account.policy.epsilon.operator, account.operator),
+            ("public", account.policy.epsilon.public, account.public),
+        ):
+            over = "" if loss <= budget else "[bold red]"
+            accounts.add_row(name, f"{budget:g}", f"{over}{loss:.4f}", f"{over}{budget - loss:.4f}")
+        console.print(accounts)
+        console.print(
+            f"assuming {account.theta.in_words()}, {account.policy.adversary} adversary; "
+            f"{len(account.entries)} entries, {account.late} ticks came late",
+            highlight=False,
+        )
+        console.print(_misfit_in_words(account), highlight=False)
+        specific = sum(one.version is not None for one in account.devices.values())
+        if account.devices:
+            console.print(
+                f"{len(account.devices)} devices have a learned Θ, {specific} of them device-specific settings",
+                highlight=False,
+            )
+        if account.history:
+            console.print(f"public loss  {_plot(account)}", highlight=False)
+        if account.entries:
+            spenders = Table("window", "scope", "entries", "tilt", "since", "until", box=None, padding=(0, 2))
+            for window, scope, count, tilt, since, until in _spenders(account):
+                spenders.add_row(window, scope, str(count), f"{tilt / 1e9:.6f}", since, until)
+            console.print(spenders)
+    if last and account.entries:
+        table = Table("entry", "when", "window", "scope", "ticks", "tilt", "why", box=None, padding=(0, 2))
+        for row in account.entries[-last:]:
+            table.add_row(
+                str(row.id),
+                row.at,
+                row.window,
+                row.scope,
+                f"{row.first}…{row.last}",
+                f"{row.tilt / 1e9:.6f}",
+                row.why,
+            )
+        console.print(table)
+
+
+def _misfit_in_words(account: StreamLedger) -> str:
+
+    worst = account.misfit.worst if account.misfit else None
+    if account.misfit is None:
+        return "misfit: not measured yet"
+    if (
+        worst is None
+        and account.hidden > MOST_UNDETECTABLE
+        and account.policy
+        and account.policy.misfit == "cover"
+    ):
+        return (
+            f"misfit: none beyond doubt over lags up to 40, but a correlation of {account.hidden:.2f} could be hidden; "
+            f"Θ is not narrowed above {MOST_UNDETECTABLE:g}"
+        )
+    if worst is None:
+        return "misfit: none beyond doubt over lags up to 40"
+    covered = (
+        "Θ covers it"
+        if account.policy and account.policy.misfit == "cover"
+        else "reported only, Θ does not cover it"
+    )
+    return (
+        f"misfit: over lags {worst.first} to {worst.last} the correlation is {worst.seen:.2f}, of the fitted chains "
+        f"{worst.fitted:.2f}; {covered}"
+    )
+
+
+def _plot(account: StreamLedger) -> str:
+    """The public loss over the entries, a column each or several together, from 0 to the budget."""
+    losses = [point.loss for point in account.history]
+    columns = min(WIDTH, len(losses))
+    top = max(account.policy.epsilon.public if account.policy else 0.0, *losses)
+    ends = [(number + 1) * len(losses) // columns - 1 for number in range(columns)]
+    bars = "".join(BARS[min(len(BARS) - 1, int(losses[end] / top * len(BARS)))] for end in ends)
+    return f"{bars}  0 to {top:g}, {account.history[0].at} to {account.history[-1].at}"

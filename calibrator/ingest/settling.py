@@ -1,0 +1,37 @@
+"""The start of a calibrator: what the broker retains of it comes back first.
+
+Before that has been taken in, nothing is charged and nothing of ours on the broker is overwritten: a high-water mark or
+a setting among it may show that the database is an old one.
+"""
+
+from __future__ import annotations
+
+import time
+
+from hushmq.calibrator.ingest.inbox import Inbox
+
+SETTLING_S = 1.0
+"""So long after the first connection, what the broker retains of us has arrived."""
+
+
+class Settling:
+    """Whether everything that arrived in the first second with a broker has been taken in."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._ends_at: float | None = None
+        self._to_take: int | None = None
+        self._settled = False
+
+    def settled(self, *, connected: bool) -> bool:
+        """To be asked at every turn; once True it stays so."""
+        if self._settled or not connected:
+            return self._settled
+        now = time.monotonic()
+        if self._ends_at is None:
+            self._ends_at = now + SETTLING_S
+        if now >= self._ends_at:
+            if self._to_take is None:
+                self._to_take = self._inbox.received
+            self._settled = self._inbox.taken >= self._to_take
+        return self._settled

@@ -1,0 +1,1 @@
+"""What the calibrator publishes: retained topics, and stored releases until the broker has acknowledged them."""

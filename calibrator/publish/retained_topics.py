@@ -1,0 +1,68 @@
+"""Retained topics other than releases: each is a state, of which only the newest value waits to be published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hushmq.broker.mqtt.connection import Connection
+from hushmq.calibrator.ingest.inbox import Arrived
+
+REPAIR_S = 1.0
+"""A setting that was overwritten is published again at most this often."""
+
+
+class RetainedTopics:
+    """The newest bytes of every topic of ours, and which of them wait to be published."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, bytes] = {}
+        self._waiting: set[str] = set()
+        self._settings: set[str] = set()
+        """Topics of noise settings: published again when somebody overwrites them."""
+        self._read_back: set[str] = set()
+        """Topics that we read ourselves at a start, to find out whether the database is an old one."""
+        self._repair_next: dict[str, float] = {}
+
+    def set(self, topic: str, payload: bytes) -> None:
+        """Publish these bytes, unless they are the newest already."""
+        if self._newest.get(topic) != payload:
+            self._newest[topic] = payload
+            self._waiting.add(topic)
+
+    def set_setting(self, topic: str, payload: bytes) -> None:
+        """Publish a noise setting."""
+        self._settings.add(topic)
+        self._read_back.add(topic)
+        self.set(topic, payload)
+
+    def set_ledger(self, topic: str, payload: bytes) -> None:
+        """Publish a ledger state with a sealed mark."""
+        self._read_back.add(topic)
+        self.set(topic, payload)
+
+    def hold_back(self, topic: str) -> None:
+        """Leave what the broker retains on this topic as it is."""
+        self._read_back.add(topic)
+        self._waiting.discard(topic)
+
+    def publish_again(self) -> None:
+        """Publish everything again: after a reconnect the broker may have lost it."""
+        self._waiting |= self._newest.keys()
+
+    def repair_overwritten(self, arrived: Iterable[Arrived], now: float) -> None:
+        """Publish a setting again, once in a while, where somebody else has published to its topic."""
+        for item in arrived:
+            ours = self._newest.get(item.topic) if item.topic in self._settings else None
+            if ours not in {None, item.payload} and now >= self._repair_next.get(item.topic, 0.0):
+                self._repair_next[item.topic] = now + REPAIR_S
+                self._waiting.add(item.topic)
+
+    def publish(self, connection: Connection, *, overwrite: bool) -> None:
+        """Publish what waits; without `overwrite`, only topics that are not read back. Raises Offline.
+
+        Longer topics first: a device receives its device-specific setting before that of the cohort.
+        """
+        waiting = self._waiting if overwrite else self._waiting - self._read_back
+        for topic in sorted(waiting, key=lambda one: (-one.count("/"), one)):
+            connection.publish(topic, self._newest[topic], retain=True)
+            self._waiting.discard(topic)

@@ -1,0 +1,56 @@
+"""The inbox is bounded and keeps the order; nothing is charged before what it held at the start was taken."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from hushmq.broker.service.log import logger
+from hushmq.calibrator.ingest import inbox as inbox_module
+from hushmq.calibrator.ingest import settling as settling_module
+from hushmq.calibrator.ingest.inbox import Arrived, Inbox
+from hushmq.calibrator.ingest.settling import SETTLING_S, Settling
+
+
+def message(number: int) -> Arrived:
+    return Arrived(f"topic/{number}", b"")
+
+
+@pytest.fixture
+def inbox(monkeypatch: pytest.MonkeyPatch) -> Inbox:
+    monkeypatch.setattr(inbox_module, "GROUP", 3)
+    monkeypatch.setattr(inbox_module, "CAPACITY", 5)
+    return Inbox(logger("debug", "json", io.StringIO()))
+
+
+def test_groups_are_taken_in_order_and_what_does_not_fit_is_dropped(inbox: Inbox) -> None:
+    """Seven messages for five places: two are counted as dropped, the others come in groups of three."""
+    for number in range(7):
+        inbox.put(message(number))
+    assert (len(inbox), inbox.received, inbox.dropped) == (5, 5, 2)
+    assert inbox.take(0.0) == [message(n) for n in range(3)]
+    assert inbox.take(1.0) == [message(n) for n in range(3, 5)]
+    assert (len(inbox), inbox.taken) == (0, 5)
+    assert inbox.take(0.0) == []
+
+
+def test_settled_when_what_arrived_in_the_first_second_was_taken(
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not while offline, not in the first second, not with messages of that second left; afterwards for good."""
+    now = [100.0]
+    monkeypatch.setattr(settling_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    settling = Settling(inbox)
+    inbox.put(message(1))
+    assert not settling.settled(connected=False)
+    now[0] += 10 * SETTLING_S
+    assert not settling.settled(connected=True)
+    now[0] += SETTLING_S
+    assert not settling.settled(connected=True)
+    inbox.put(message(2))
+    inbox.take(0.0)
+    assert settling.settled(connected=True)
+    inbox.put(message(3))
+    assert settling.settled(connected=False)
