@@ -20,7 +20,7 @@ from hushmq.broker.contract.problem import Problem
 
 
 class Subcommand(Protocol):
-    """What a subcommand's module offers."""
+    """The interface of a subcommand's module."""
 
     configure: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
@@ -35,11 +35,13 @@ class Entry:
     extra: str | None = None
 
 
+EVALUATION = "hushmq.evaluation"
+"""The package that is a separate distribution, which a device does not install."""
 COMMANDS = {
     "demo": Entry("hushmq.demo", "run the whole loop on this machine for half a minute", "demo"),
     "agent": Entry("hushmq.agent.agent_commands", "the daemon on a device"),
     "broker": Entry("hushmq.broker.commands.broker_commands", "run or configure a broker", "broker"),
-    "keys": Entry("hushmq.broker.commands.keys_command", "make and show signing keys"),
+    "keys": Entry("hushmq.broker.commands.keys_command", "create and show signing keys"),
     "calibrator": Entry(
         "hushmq.calibrator.commands.calibrator_commands",
         "the server: ingest, estimate, push, charge, release",
@@ -48,7 +50,7 @@ COMMANDS = {
     "push": Entry(
         "hushmq.broker.commands.push_command", "check, sign and publish a policy, and follow its roll-out"
     ),
-    "watch": Entry("hushmq.broker.commands.watch_command", "print releases and status as they come"),
+    "watch": Entry("hushmq.broker.commands.watch_command", "print releases and status as they arrive"),
     "calibrate": Entry("hushmq.commands.calibrate_command", "noise for a given loss"),
     "price": Entry("hushmq.commands.price_command", "loss of a given noise"),
     "audit": Entry("hushmq.audit", "try to refute a claimed loss by sampling the noise"),
@@ -59,7 +61,7 @@ COMMANDS = {
         "hushmq.ledger_command", "price a timeline; show, verify and export a calibrator's ledger"
     ),
     "evaluate": Entry(
-        "hushmq.evaluation.evaluate_command",
+        f"{EVALUATION}.evaluate_command",
         "the papers' tables and figures, and ours beside them",
         "evaluation",
     ),
@@ -68,16 +70,16 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that keeps the lines of its examples and says what is wrong in one line."""
+    """An argument parser that keeps the line breaks of its notes and reports an error in one line."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
 
     def error(self, message: str) -> NoReturn:
-        raise Problem(f"{message}{self._takes(message)} (see {self.prog} --help)")
+        raise Problem(f"{message}{self._option_help(message)} (see {self.prog} --help)")
 
-    def _takes(self, message: str) -> str:
-        """What the options take that are missing, or lack their value: argparse itself tells only their names."""
+    def _option_help(self, message: str) -> str:
+        """The help of the options that an error message names: argparse gives only their names."""
         if "are required:" not in message and ": expected " not in message:
             return ""
         named = set(re.split("[ ,:]+", message))
@@ -86,7 +88,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Looks the version up when it is asked for: no command needs it to start."""
+    """Looks up the version on demand, because the lookup is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version  # noqa: PLC0415  # as said above
@@ -125,11 +127,10 @@ def load(name: str) -> Subcommand:
     return cast("Subcommand", import_module(COMMANDS[name].module))
 
 
-MENDABLE = frozenset(
+SYSTEM_ERRORS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 )
-"""No right to write, no space left, too many files: the person's system, not our mistake."""
-PACKAGES = frozenset({"hushmq"})
+"""Errors of the user's system, reported in one line: permissions, free space, open files."""
 
 
 def _dispatch(argv: Sequence[str]) -> int:
@@ -141,17 +142,22 @@ def _dispatch(argv: Sequence[str]) -> int:
         return subcommand.run(parser_of(head.command, subcommand).parse_args(head.rest))
     except ModuleNotFoundError as error:
         extra = COMMANDS[head.command].extra
-        if extra is None or error.name is None or error.name.split(".")[0] in PACKAGES:
+        if extra is None or error.name is None or not _is_optional(error.name):
             raise
         raise Problem(
             f"'hushmq {head.command}' needs {error.name}, which is not installed: pip install 'hushmq[{extra}]'"
         ) from None
 
 
+def _is_optional(module: str) -> bool:
+    """Whether the missing module belongs to an extra; any other missing module is a bug."""
+    return module == EVALUATION or module.split(".", maxsplit=1)[0] != "hushmq"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal without Greek letters shows question marks; it still gets the numbers.
+        # An encoding without Greek letters shows question marks instead of failing.
         sys.stdout.reconfigure(errors="replace")
     try:
         return _dispatch(sys.argv[1:] if argv is None else argv)
@@ -162,16 +168,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            return _nobody_listens()
-        if error.errno not in MENDABLE:
+            return _discard_output()
+        if error.errno not in SYSTEM_ERRORS:
             raise
         where = f"{error.filename}: " if error.filename else ""
         print(f"hushmq: {where}{error.strerror}", file=sys.stderr)
         return 2
 
 
-def _nobody_listens() -> int:
-    """The reader of our output has gone; there is nobody to tell. Keep the interpreter from trying again."""
+def _discard_output() -> int:
+    """Redirects standard output after its reader has closed it, so that the interpreter does not fail at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 

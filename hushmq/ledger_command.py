@@ -1,4 +1,4 @@
-"""`hushmq ledger`: what a timeline of releases lets anyone infer, and what a calibrator's ledger holds."""
+"""`hushmq ledger`: the loss of a timeline of releases, and the contents of a calibrator's ledger."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from hushmq.calibrator.commands import ledger_commands as ledger_cli
 from hushmq.commands.answer import Line, answer
-from hushmq.commands.arguments import add_adversary, add_json, blaming
+from hushmq.commands.arguments import add_adversary, add_json, naming_input
 from hushmq.commands.timeline_file import FORMAT, read_history
 from hushmq.pufferfish.binary.binary_timeline import price
 
-NOTES = f"""The largest loss at any tick, and the tick where it is reached.
+NOTES = f"""The largest loss at any tick, and a tick that attains it.
 
 {FORMAT}
 
@@ -20,7 +20,7 @@ examples:
   hushmq ledger price TIMELINE.json --adversary prior --json"""
 
 
-PLOTS = """The loss of both audiences after every entry of a calibrator's ledger, under the Θ believed now.
+PLOTS = """The loss to both audiences after every entry of a calibrator's ledger, under the learned Θ.
 
 examples:
   hushmq ledger plot --config calibrator.toml
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action != "price":
         return ledger_cli.run(args)
     history = read_history(args.timeline)
-    with blaming(str(args.timeline)):
+    with naming_input(str(args.timeline)):
         found = price(history.entries, history.theta, args.adversary, span=(1, history.ticks))
     answer(
         [
@@ -69,5 +69,5 @@ def _plot(args: argparse.Namespace) -> int:
     from hushmq.explain.figure_output import show  # noqa: PLC0415  # for this action alone
     from hushmq.explain.spending_figure import spending_figure  # noqa: PLC0415  # as above
 
-    show(spending_figure(ledger_cli.books(args)), output=args.output, as_json=args.json)
+    show(spending_figure(ledger_cli.ledgers(args)), output=args.output, as_json=args.json)
     return 0

@@ -1,4 +1,4 @@
-"""`hushmq audit`: try to refute a claimed loss by sampling the noise itself. `command` is the way in."""
+"""`hushmq audit`: tries to refute a claimed loss by sampling the noise."""
 
 from __future__ import annotations
 

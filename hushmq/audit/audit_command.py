@@ -1,4 +1,4 @@
-"""The command: whose claim, how many samples, and the verdict."""
+"""The command line of the audit: the claim, the number of samples, and the verdict."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import argparse
 from pathlib import Path
 
 from hushmq.agent.perturb import Mechanism
-from hushmq.audit.claim import Claim, of_agent, typed
+from hushmq.audit.claim import Claim, claim_of_agent, claim_of_numbers
 from hushmq.audit.measure import Audit, Perturb, audit
 from hushmq.broker.contract.messages import Batch, decode
-from hushmq.broker.contract.noise_message import Flips
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import unpack
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.answer import Line, answer
-from hushmq.commands.arguments import add_adversary, add_json, blaming, positive, probability
+from hushmq.commands.arguments import add_adversary, add_json, naming_input, positive, probability
 from hushmq.commands.progress_bar import bar
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
 NUMBERS = ("q", "r", "rho0", "rho1", "epsilon")
 FEWEST, MOST = 10_000, 10**10
 
-NOTES = """Perturbs simulated states as a device would, and looks for outputs that give away more than is claimed.
-The device's own data is never read. Everything shown is a lower bound on the loss, and all of them
-together are right with the stated confidence.
+NOTES = """Perturbs simulated states as a device does, and searches for outputs that reveal more than is claimed. The
+device's data is never read. All results are lower bounds on the loss that hold simultaneously with the
+stated confidence.
 
-transcripts  from how often the most telling outputs around one tick are seen; assumes nothing about the noise
-ticks        from how often single states are flipped; assumes that ticks are perturbed independently
+transcripts  from the frequency of the most informative outputs around one tick; no assumption on the noise
+ticks        from the frequency of flips of single states; assumes that ticks are perturbed independently
 independence a test of that assumption
 
-Exit code 0: nothing refutes the claim. 1: it is refuted, and the verdict says why. With --config it is the
-claim that the agent's stream makes to operators, for the settings in its folder; what the device releases
-beside the stream is priced as stated, not sampled. A stream of more than two states is audited on one chain of
-its Θ, so that less of the loss is shown.
+Exit code 0: the claim is not refuted. 1: it is refuted, and the verdict says why. With --config the claim is
+the loss of the agent's stream to operators, for the settings in its folder; windows that the device releases
+itself are priced as stated, not sampled. A stream of more than two states is audited on one chain of its Θ,
+so the bounds are weaker.
 
 examples:
   hushmq audit --config agent.toml
@@ -43,7 +43,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = NOTES
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="an agent's TOML file: audit what it follows"
+        "--config", type=Path, metavar="FILE", help="an agent's TOML file: audit the settings it follows"
     )
     parser.add_argument("--stream", metavar="NAME", help="with --config: which stream, if there are several")
     for name, help_ in (
@@ -76,9 +76,13 @@ def run(args: argparse.Namespace) -> int:
     claim = _claim(args)
     if not FEWEST <= args.ticks <= MOST:
         raise Problem(f"--ticks: {args.ticks} is out of range: {FEWEST} to {MOST}")
-    with blaming("the noise"):
+    with naming_input("the noise"):
         found = audit(
-            claim, _as_a_device(claim), ticks=args.ticks, confidence=args.confidence, progress=bar("audit")
+            claim,
+            _device_perturber(claim),
+            ticks=args.ticks,
+            confidence=args.confidence,
+            progress=bar("audit"),
         )
     answer(_lines(found, as_json=args.json), as_json=args.json)
     return 1 if found.objections() else 0
@@ -89,17 +93,19 @@ def _claim(args: argparse.Namespace) -> Claim:
     if args.config is not None:
         if given:
             raise Problem(f"--config and --{given[0]}: give the agent's file or the numbers, not both")
-        return of_agent(args.config, args.stream)
+        return claim_of_agent(args.config, args.stream)
     if args.stream is not None:
         raise Problem("--stream: it chooses among an agent's streams; give --config as well")
     if missing := [f"--{name}" for name in NUMBERS if name not in given]:
         raise Problem(f"{', '.join(missing)}: missing; give all of them, or --config with an agent's file")
-    with blaming(f"--rho0 {args.rho0:g} --rho1 {args.rho1:g}"):
-        return typed(args.q, args.r, Noise(args.rho0, args.rho1), args.epsilon, args.adversary)
+    with naming_input(f"--rho0 {args.rho0:g} --rho1 {args.rho1:g}"):
+        return claim_of_numbers(
+            args.q, args.r, BinaryNoise(args.rho0, args.rho1), args.epsilon, args.adversary
+        )
 
 
-def _as_a_device(claim: Claim) -> Perturb:
-    """States to outputs the way a device publishes them: perturbed, packed, encoded; and read again."""
+def _device_perturber(claim: Claim) -> Perturb:
+    """Maps states to outputs as a device does: perturbed, packed and encoded, then decoded."""
     mechanism = Mechanism(claim.setting)
 
     def perturb(states: bytes) -> bytes:
@@ -120,7 +126,7 @@ def _lines(found: Audit, *, as_json: bool) -> list[Line]:
                 Line("rho0", noise.rho0, "a 0 is sent as 1 with this probability, as stated"),
                 Line("rho1", noise.rho1, "a 1 is sent as 0 with this probability, as stated"),
             ]
-            if isinstance(noise, Flips)
+            if isinstance(noise, BinaryNoiseMessage)
             else [
                 Line(
                     "kept",
@@ -150,6 +156,6 @@ def _lines(found: Audit, *, as_json: bool) -> list[Line]:
         Line("ticks", found.ticks, "perturbed"),
         Line("confidence", found.confidence, "of all this together"),
         Line("verdict", "refuted" if objections else "within the claim", why),
-        # A program has no use for meanings, but for this one.
+        # The JSON object has no descriptions; the reasons of the verdict are a value of it.
         *([Line("why", why or None, "")] if as_json else []),
     ]

@@ -1,4 +1,4 @@
-"""How a stream of more than two states is looked at: the prior adversary, on one lasting chain of Θ."""
+"""The evidence of an audit for more than two states: the prior adversary, on one persistent chain of Θ."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hushmq.audit.claim import Claim
-from hushmq.audit.dependence import Dependence
-from hushmq.broker.contract.noise_message import Emission
+from hushmq.audit.dependence import IndependenceTest
+from hushmq.broker.contract.noise_message import CategoricalNoiseMessage
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.theta_message import IntervalTheta
-from hushmq.pufferfish.binary.stream_loss import Adversary
-from hushmq.pufferfish.inference.clopper_pearson import highest, lowest
-from hushmq.pufferfish.witness.state_witness import StateWitness, best_for_states, least_loss, member
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound, upper_confidence_bound
+from hushmq.pufferfish.witness.state_witness import (
+    StateWitness,
+    best_for_states,
+    least_loss,
+    most_persistent_chain,
+)
 
 
-class States:
-    """What is counted of a claim about states, and what that shows.
+class CategoricalAuditEvidence:
+    """Counts of outputs by state, and the lower bound on the loss that follows from them.
 
-    Windows that the device releases beside the stream are left out: without them the bounds hold all the more.
+    Windows that the device releases itself are ignored, which only lowers the bound.
     """
 
     adversaries: tuple[Adversary, ...] = ("prior",)
@@ -26,36 +31,36 @@ class States:
 
     def __init__(self, claim: Claim) -> None:
         noise, theta = claim.setting.noise, claim.setting.theta
-        if not isinstance(noise, Emission) or not isinstance(theta, IntervalTheta):
+        if not isinstance(noise, CategoricalNoiseMessage) or not isinstance(theta, CategoricalThetaMessage):
             raise TypeError("an emission matrix comes with a Θ of as many states")
-        chain = member(theta.chains)
+        chain = most_persistent_chain(theta.chains)
         if chain is None:
             raise Problem(
-                "Θ: no chain was found that lies in it in both directions of time; there is nothing to audit"
+                "Θ: no chain was found that satisfies its bounds in both directions of time; nothing can be audited"
             )
         self._chain, self._emission = chain, noise.emission
         self.bounds = 2 * noise.k * noise.k
         self.states = bytes(value % noise.k for value in range(256))
         self._pairs: Counter[tuple[int, int]] = Counter()
-        self.dependence = Dependence()
+        self.dependence = IndependenceTest()
 
-    def telling(self, *, ticks: int, deviations: float) -> Iterator[tuple[Adversary, StateWitness]]:
-        """The one witness."""
+    def chosen_witnesses(self, *, ticks: int, deviations: float) -> Iterator[tuple[Adversary, StateWitness]]:
+        """The witness to count."""
         yield "prior", best_for_states(self._chain, self._emission, ticks=ticks, deviations=deviations)
 
     def add(self, states: bytes, outputs: bytes) -> None:
-        """Count one stretch of random states. Since these are independent, so are pairs of state and output."""
+        """Counts pairs of state and output; the states are independent, so the pairs are too."""
         self._pairs.update(zip(states, outputs, strict=True))
         changed = bytes(48 + (x != z) for x, z in zip(states, outputs, strict=True))
         ticks = len(states)
         self.dependence.add(int(changed, 2), [(1 << ticks) - 1], ticks)
 
     def by_ticks(self, error: float) -> dict[Adversary, float]:
-        """A loss that every emission has which the counts leave possible."""
+        """The lower bound on the loss of every emission matrix within the confidence bounds."""
         k = self._chain.k
         draws = [sum(self._pairs[x, z] for z in range(k)) for x in range(k)]
         low, high = (
             tuple(tuple(bound(self._pairs[x, z], draws[x], error) for z in range(k)) for x in range(k))
-            for bound in (lowest, highest)
+            for bound in (lower_confidence_bound, upper_confidence_bound)
         )
         return {"prior": least_loss(self._chain, low, high)}

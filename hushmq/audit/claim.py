@@ -1,4 +1,4 @@
-"""What is claimed: by whoever types numbers, or by the settings that an agent follows."""
+"""The claim under audit: numbers from the command line, or the settings that an agent follows."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 
 from hushmq.agent.accept_settings import Settings, Trust
 from hushmq.agent.agent_config import load
-from hushmq.agent.device_windows import tilt
 from hushmq.agent.status_socket import read_report
 from hushmq.broker.contract.messages import NoiseSetting
-from hushmq.broker.contract.noise_message import Flips
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.theta_message import theta_of
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise
+from hushmq.broker.contract.theta_message import theta_message
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That a stream with this noise loses at most ε to this adversary, whichever chain of Θ it is.
+    """The claim that a stream with this noise has a loss of at most ε to this adversary, for every chain of Θ.
 
-    `windows` is the tilt of what the device releases beside the stream, as stated: it is priced, not sampled.
+    `windows` is the stated tilt of the windows that the device releases itself: it is priced, not sampled.
     """
 
     setting: NoiseSetting
@@ -30,27 +31,27 @@ class Claim:
     windows: float = 0.0
 
     def stated(self, adversary: Adversary) -> float:
-        """The loss computed from the noise as stated: with two states the loss itself, with more what is proved."""
+        """The loss computed from the stated noise: exact for two states, a certified bound for more."""
         return operator_loss(self.setting.theta, self.setting.noise, self.windows, adversary)
 
 
-def typed(q: float, r: float, noise: Noise, epsilon: float, adversary: Adversary) -> Claim:
-    """The claim about one chain and one noise."""
+def claim_of_numbers(q: float, r: float, noise: BinaryNoise, epsilon: float, adversary: Adversary) -> Claim:
+    """The claim for one chain and one noise."""
     setting = NoiseSetting(
         version=1,
         policy=1,
         cohort="audit",
         stream="audit",
-        theta=theta_of(Box.point(q, r)),
-        noise=Flips(rho0=noise.rho0, rho1=noise.rho1),
+        theta=theta_message(BinaryTheta.point(q, r)),
+        noise=BinaryNoiseMessage(rho0=noise.rho0, rho1=noise.rho1),
     )
     return Claim(setting, epsilon, adversary)
 
 
-def of_agent(path: Path, stream: str | None) -> Claim:
-    """The claim of an agent's stream: the settings it follows, read from its folder and verified as it does.
+def claim_of_agent(path: Path, stream: str | None) -> Claim:
+    """The claim of an agent's stream: the settings in its folder, verified as the agent does.
 
-    Where the agent runs it is asked which version it follows, and that must be the one read.
+    Raises Problem if there is none, if the agent would refuse it, or if a running agent follows another version.
     """
     config = load(path)
     if not (config.folder / "settings").is_dir():
@@ -76,12 +77,10 @@ def of_agent(path: Path, stream: str | None) -> Claim:
     if name not in config.streams:
         raise Problem(f"--stream: {path} has no {name!r}; give one of {', '.join(config.streams)}")
     if settings.policy is None or name not in settings.noise:
-        raise Problem(
-            f"{path}: stream {name} follows no noise setting, so it publishes nothing that could be audited"
-        )
+        raise Problem(f"{path}: stream {name} follows no noise setting, so it publishes nothing to audit")
     setting, policy = settings.noise[name], settings.policy.streams[name]
     _same_as_running(config.folder, name, setting.version)
-    return Claim(setting, policy.epsilon.operator, policy.adversary, tilt(policy))
+    return Claim(setting, policy.epsilon.operator, policy.adversary, policy.device_window_tilt)
 
 
 def _same_as_running(folder: Path, stream: str, version: int) -> None:

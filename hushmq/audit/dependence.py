@@ -1,4 +1,4 @@
-"""Whether draws at different ticks depend on each other: 2×2 tables of flips a number of ticks apart."""
+"""A test of independence between ticks: 2×2 tables of the flips at lags of 1 to 64 ticks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 LAGS = 64
 
 
-class Dependence:
-    """Counts of pairs of ticks: both, flipped at the first, at the second, at both. Numbers are bits of ticks."""
+class IndependenceTest:
+    """Counts of pairs of ticks per lag: all, flipped at the first, at the second, at both."""
 
     def __init__(self) -> None:
         self._pairs: dict[tuple[int, int, int], list[int]] = {}
 
     def add(self, flipped: int, masks: Sequence[int], ticks: int) -> None:
-        """Count one stretch; within each pair of masks flips are alike but for chance."""
+        """Adds the flips of consecutive ticks, one bit per tick; a mask selects ticks of equal flip probability."""
         for lag in range(1, min(LAGS, ticks - 1) + 1):
             later = flipped >> lag
             for first, mask in enumerate(masks):
@@ -26,8 +26,8 @@ class Dependence:
                     for place, number in enumerate((both, here, there, here & there)):
                         counts[place] += number.bit_count()
 
-    def chance(self) -> float:
-        """The p-value of the most correlated pair of ticks, for having looked at all of them (normal approximation)."""
+    def p_value(self) -> float:
+        """The p-value of the largest correlation, Bonferroni-corrected for all tables (normal approximation)."""
         worst = 0.0
         for pairs, here, there, both in self._pairs.values():
             spread = here * (pairs - here) * there * (pairs - there)

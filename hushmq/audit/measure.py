@@ -1,15 +1,16 @@
-"""Sampling: what the outputs of the real perturber show about its loss, with an error that is stated.
+"""The measurement of an audit: lower confidence bounds on the loss from samples of the real perturber.
 
-Three things are looked at, and together they wrongly refute a true claim with probability at most 1 − confidence:
+Three kinds of evidence together refute a true claim with probability at most 1 − confidence (docs/theory.md, Theorem
+9):
 
-- transcripts: how often the most telling outputs around one tick come up given either state, when the chain is as the
-  adversary believes. Nothing is assumed about the noise. The two frequencies' bounds (Clopper and Pearson) give a
-  lower bound on the loss; it shows less than all of it, since the most telling outputs of all are never seen.
-- ticks: how often single states are flipped. Where draws are independent, the tilts from these frequencies' bounds
-  give the loss of an endless stream by the exact formula, so that noise a little too weak is found.
-- independence: whether flips up to 64 ticks apart agree more or less often than chance has it.
+- transcripts: the frequencies of a witness's outputs given either state, for a chain of Θ. Nothing is assumed about the
+  noise. Clopper and Pearson's bounds of the two frequencies give a lower bound on the loss; it is below the loss,
+  because longer and more informative witnesses are too rare to be counted.
+- ticks: the frequencies of flips. If ticks are perturbed independently, the tilts from the bounds of these frequencies
+  give the loss of an endless stream by the exact formula, so that slightly too weak noise is detected.
+- independence: whether flips at lags of up to 64 ticks are correlated.
 
-`bits` and `states` know how streams of two and of more states are looked at. docs/theory.md, Theorem 9.
+`audit_bits` has the evidence for two states, `audit_states` for more.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from dataclasses import dataclass
 from random import SystemRandom
 from statistics import NormalDist
 
-from hushmq.audit.audit_bits import Bits
-from hushmq.audit.audit_states import States
+from hushmq.audit.audit_bits import BinaryAuditEvidence
+from hushmq.audit.audit_states import CategoricalAuditEvidence
 from hushmq.audit.claim import Claim
-from hushmq.pufferfish.binary.stream_loss import Adversary
-from hushmq.pufferfish.inference.clopper_pearson import highest, lowest
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound, upper_confidence_bound
 from hushmq.pufferfish.witness.bit_witness import Witness
 from hushmq.pufferfish.witness.state_witness import StateWitness
 
@@ -33,12 +34,12 @@ Perturb = Callable[[bytes], bytes]
 Progress = Callable[[float], None]
 
 CHUNK = 1 << 19
-"""Ticks perturbed at a time."""
+"""The number of ticks perturbed in one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transcripts:
-    """How often a witness was seen in `draws` streams given its state, and in as many given the other."""
+    """The counts of a witness in `draws` streams given its state, and in as many given the other."""
 
     witness: Witness | StateWitness
     adversary: Adversary
@@ -50,7 +51,7 @@ class Transcripts:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was seen of a claim. Bounds are lower bounds on the loss, by adversary."""
+    """The evidence on a claim; bounds are lower bounds on the loss, by adversary."""
 
     claim: Claim
     ticks: int
@@ -58,17 +59,17 @@ class Audit:
     transcripts: tuple[Transcripts, ...]
     by_ticks: dict[Adversary, float]
     independence: float
-    """How probable so much dependence is by chance, over all lags."""
+    """The p-value of the test of independence."""
     share: float
-    """The part of 1 − confidence that each single statement may be wrong with."""
+    """The error probability of each single statement, by Bonferroni."""
 
     def best_transcripts(self, adversary: Adversary) -> Transcripts:
-        """Those with the highest bound, of all that this adversary could have made use of."""
+        """The transcripts with the highest bound among those available to this adversary."""
         able = [seen for seen in self.transcripts if seen.adversary in {adversary, "prior"}]
         return max(able, key=lambda seen: seen.bound)
 
     def objections(self) -> dict[str, str]:
-        """Why the claim does not hold, if it does not: what each kind of evidence says against it."""
+        """The reasons why the claim is false, by kind of evidence; empty if it is not refuted."""
         claim, adversary = self.claim, self.claim.adversary
         stated, seen, flips = (
             claim.stated(adversary),
@@ -97,20 +98,20 @@ def audit(
     confidence: float,
     progress: Progress = lambda share: None,
 ) -> Audit:
-    """Perturb so many ticks and see what they show; half of them for the flips, half for transcripts."""
-    look = Bits(claim) if claim.setting.noise.k == 2 else States(claim)
-    # Two bounds for each witness, those of the flips, and the test of independence.
-    share = (1.0 - confidence) / (2 * look.witnesses + look.bounds + 1)
-    feed = _Feed(perturb, ticks, progress)
-    for states, outputs in feed.random(ticks // 2, look.states):
-        look.add(states, outputs)
-    each = (ticks - ticks // 2) // look.witnesses
+    """Perturbs `ticks` ticks, half of them for the flips and half for transcripts, and returns the evidence."""
+    evidence = BinaryAuditEvidence(claim) if claim.setting.noise.k == 2 else CategoricalAuditEvidence(claim)
+    # Two bounds for each witness, the bounds of the flips, and the test of independence.
+    share = (1.0 - confidence) / (2 * evidence.witnesses + evidence.bounds + 1)
+    feed = _Sampler(perturb, ticks, progress)
+    for states, outputs in feed.random(ticks // 2, evidence.states):
+        evidence.add(states, outputs)
+    each = (ticks - ticks // 2) // evidence.witnesses
     transcripts = []
     deviations = NormalDist().inv_cdf(1.0 - share)
-    for adversary, witness in look.telling(ticks=each, deviations=deviations):
+    for adversary, witness in evidence.chosen_witnesses(ticks=each, deviations=deviations):
         draws = max(1, each // (2 * len(witness.outputs)))
         right, wrong = (feed.seen(witness, given, draws) for given in (witness.state, witness.other))
-        least, most = lowest(right, draws, share), highest(wrong, draws, share)
+        least, most = lower_confidence_bound(right, draws, share), upper_confidence_bound(wrong, draws, share)
         bound = math.log(least / most) if least > 0.0 else -math.inf
         transcripts.append(Transcripts(witness, adversary, draws, right, wrong, bound))
     return Audit(
@@ -118,14 +119,14 @@ def audit(
         ticks=feed.done,
         confidence=confidence,
         transcripts=tuple(transcripts),
-        by_ticks=look.by_ticks(share),
-        independence=look.dependence.chance(),
+        by_ticks=evidence.by_ticks(share),
+        independence=evidence.dependence.p_value(),
         share=share,
     )
 
 
-class _Feed:
-    """Feeds the perturber and counts what comes out."""
+class _Sampler:
+    """Draws states, perturbs them and counts outputs."""
 
     def __init__(self, perturb: Perturb, ticks: int, progress: Progress) -> None:
         self._perturb, self._ticks, self._progress = perturb, ticks, progress
@@ -133,13 +134,13 @@ class _Feed:
         self.done = 0
 
     def random(self, ticks: int, states: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Random states, made of random bytes by this table, and what becomes of them."""
+        """Uniformly random states, from random bytes by a translation table, and their outputs."""
         for size in _chunks(ticks, CHUNK):
             drawn = os.urandom(size).translate(states)
             yield drawn, self._outputs(drawn)
 
     def seen(self, witness: Witness | StateWitness, state: int, draws: int) -> int:
-        """How many of so many streams with that state at the attacked tick have the witness's outputs."""
+        """How many of `draws` streams with `state` at the attacked tick have the witness's outputs."""
         wanted = witness.outputs
         width = len(wanted)
         paths, cumulated = witness.paths(state)

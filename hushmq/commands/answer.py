@@ -1,4 +1,4 @@
-"""How a command answers: short aligned lines for a person, or one JSON object for a program."""
+"""The output of a command: aligned lines for a person, or one JSON object for a program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = float | int | str | None | tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A named value, and what it means in a few words."""
+    """A named value with a short description."""
 
     name: str
     value: Value
@@ -19,7 +19,7 @@ class Line:
 
 
 def answer(lines: Sequence[Line], *, as_json: bool) -> None:
-    """Print the values: every digit in JSON, six in lines."""
+    """Prints the values: with full precision in JSON, with six digits in lines."""
     if as_json:
         print(json.dumps({line.name: line.value for line in lines}, allow_nan=False))
         return

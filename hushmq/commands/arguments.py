@@ -1,4 +1,4 @@
-"""Options that several commands share: what they are called, what they take, and what is said when it is not that."""
+"""Options that several commands share: names, types and error texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hushmq.broker.contract.problem import Problem
 
 
 def probability(text: str) -> float:
-    """A number inside (0, 1), for argparse."""
+    """Parses a number inside (0, 1), for argparse."""
     value = _number(text)
     if value is None or not 0.0 < value < 1.0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and below 1")
@@ -19,7 +19,7 @@ def probability(text: str) -> float:
 
 
 def positive(text: str) -> float:
-    """A positive, finite number, for argparse."""
+    """Parses a positive, finite number, for argparse."""
     value = _number(text)
     if value is None or not 0.0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive, finite number")
@@ -63,8 +63,8 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def blaming(what: str) -> Iterator[None]:
-    """Say which input it was where values that are each right together leave nothing, or nothing a double holds."""
+def naming_input(what: str) -> Iterator[None]:
+    """Turns a ValueError or ArithmeticError of the mathematics into a Problem that names the input."""
     try:
         yield
     except (ValueError, ArithmeticError) as error:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 
 from hushmq.commands.answer import Line, answer
-from hushmq.commands.arguments import add_adversary, add_chain, add_epsilon, add_json, blaming
-from hushmq.pufferfish.binary.stream_loss import Box, limits, loss, optimal_noise
+from hushmq.commands.arguments import add_adversary, add_chain, add_epsilon, add_json, naming_input
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss, optimal_noise
 
-NOTES = """The noise flips a 0 with probability rho0 and a 1 with probability rho1. Of all noise within the loss
-it is the one that leaves most of the signal: 1 - rho0 - rho1 is largest. With --weights stationary it
-is the one that flips the smallest share of samples with no rho above 1/2 (CGSSY Corollary 1); below
-some loss that one answers the commoner state almost always, and tells little.
+NOTES = """The noise flips a 0 with probability rho0 and a 1 with probability rho1. Among all noise with at most
+this loss it maximises the signal 1 - rho0 - rho1. With --weights stationary it minimises the share of
+flipped samples with no rho above 1/2 (CGSSY Corollary 1); for a small loss that noise answers the more
+frequent state almost always, and is hardly informative.
 
-tau0 and tau1 are the noise's tilts towards 0 and 1. epsilon is the loss reached, never above what was
-asked. scale is what a count over any windows needs instead, from an adversary who knows the chain alone.
+tau0 and tau1 are the tilts of the noise towards 0 and 1. epsilon is the loss attained, at most the one
+given. scale is the Laplace scale of a count over any windows instead, against the prior adversary.
 
 examples:
   hushmq calibrate --q 0.0893 --r 0.1092 --epsilon 1
@@ -30,15 +31,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--weights",
         choices=("equal", "stationary"),
         default="equal",
-        help="how a flipped 0 and a flipped 1 count in what is least (default equal)",
+        help="the weights of a flipped 0 and a flipped 1 in the objective (default equal)",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    theta = Box.point(args.q, args.r)
+    theta = BinaryTheta.point(args.q, args.r)
     weights = (args.r, args.q) if args.weights == "stationary" else None
-    with blaming(f"--epsilon {args.epsilon:g} with --q {args.q:g} --r {args.r:g}"):
+    with naming_input(f"--epsilon {args.epsilon:g} with --q {args.q:g} --r {args.r:g}"):
         noise = optimal_noise(theta, args.epsilon, args.adversary, weights)
         scale = count_scale(theta, args.epsilon)
         reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
@@ -56,13 +57,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def count_scale(theta: Box, epsilon: float) -> float:
+def count_scale(theta: BinaryTheta, epsilon: float) -> float:
     """The Laplace scale of a count over any set of disjoint windows, 1/τ with τ the largest tilt within ε.
 
-    docs/theory.md, Theorem 3. A count tilts alike towards both states. For q+r < 1 the directions are
-    independent, so τ = min(log M0, log M1); otherwise each uses both tilts, and the equal pair is searched for.
+    docs/theory.md, Theorem 3. A count has equal tilts towards both states. For q+r < 1 the directions are independent,
+    so τ = min(log M0, log M1); otherwise each depends on both tilts, and bisection finds the largest equal pair.
     """
-    low, high = sorted(limits(theta, epsilon, "prior"))
+    low, high = sorted(largest_tilts(theta, epsilon, "prior"))
     if theta.q_high + theta.r_high >= 1.0:
         while high - low > 1e-12 * high:
             middle = 0.5 * (low + high)

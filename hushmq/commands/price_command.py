@@ -6,11 +6,12 @@ import argparse
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.answer import Line, answer
-from hushmq.commands.arguments import add_adversary, add_chain, add_json, blaming, probability
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss
+from hushmq.commands.arguments import add_adversary, add_chain, add_json, naming_input, probability
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss
 
-NOTES = """The loss of an endless stream: how many nats anybody can gain on the state at any one tick. It is never
-below the truth.
+NOTES = """The loss of an endless stream: the largest change of the log odds on the state at any one tick, rounded up.
 
 examples:
   hushmq price --q 0.0893 --r 0.1092 --rho0 0.35 --rho1 0.28
@@ -38,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
             f"--rho0 and --rho1: they sum to {args.rho0 + args.rho1:g}; the sum must be below 1, or the output "
             "says nothing about the state"
         )
-    noise = Noise(args.rho0, args.rho1)
-    theta = Box.point(args.q, args.r)
-    with blaming(f"--rho0 {args.rho0:g} --rho1 {args.rho1:g} with --q {args.q:g} --r {args.r:g}"):
+    noise = BinaryNoise(args.rho0, args.rho1)
+    theta = BinaryTheta.point(args.q, args.r)
+    with naming_input(f"--rho0 {args.rho0:g} --rho1 {args.rho1:g} with --q {args.q:g} --r {args.r:g}"):
         reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
     answer([Line("epsilon", reached, f"loss at any tick, {args.adversary} adversary")], as_json=args.json)
     return 0

@@ -1,4 +1,4 @@
-"""A bar while something takes its time."""
+"""A progress bar for long computations."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable
 
 Progress = Callable[[float], None]
-"""Told from time to time which share is done; 1 is the end."""
+"""A callback that receives the share done, from 0 to 1."""
 
 WIDTH = 30
 
 
 def bar(name: str) -> Progress:
-    """A bar on a terminal, nothing elsewhere; it is gone when all is done."""
+    """A progress bar on a terminal, removed at the end; no output elsewhere."""
     if not sys.stderr.isatty():
         return lambda share: None
 

@@ -1,4 +1,4 @@
-"""`hushmq scale`: how much Laplace noise a query of a stream needs, by each of the methods."""
+"""`hushmq scale`: the Laplace scale that each method requires for a query of a stream."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hushmq.commands.progress_bar import bar
 from hushmq.pufferfish.papers import baselines
 from hushmq.pufferfish.quilt import markov_quilt as mqm
 from hushmq.pufferfish.quilt import tilted_quilt as quilt
-from hushmq.pufferfish.quilt.laplace_scale import NO_QUILT, Quilt, Scale
-from hushmq.pufferfish.quilt.noise_lower_bound import limit
+from hushmq.pufferfish.quilt.laplace_scale import NO_QUILT, LaplaceScale, Quilt
+from hushmq.pufferfish.quilt.noise_lower_bound import noise_lower_bound
 
-Method = Callable[[Chains, float], Scale]
+Method = Callable[[Chains, float], LaplaceScale]
 
 METHODS: dict[str, Method] = {
     "entry": lambda given, epsilon: baselines.entry(epsilon),
@@ -25,27 +25,27 @@ METHODS: dict[str, Method] = {
     "gk16": lambda given, epsilon: baselines.gk16(given.chains, given.length, epsilon),
     "mqm-approx": lambda given, epsilon: mqm.approx(mqm.Mixing.of(given.chains), given.length, epsilon),
     "mqm-exact": lambda given, epsilon: mqm.exact(given.chains, given.length, epsilon),
-    "tilted-quilt": lambda given, epsilon: quilt.tilted(given.chains, given.length, epsilon),
-    "limit": lambda given, epsilon: limit(given.chains, given.length, epsilon),
+    "tilted-quilt": lambda given, epsilon: quilt.tilted_quilt_scale(given.chains, given.length, epsilon),
+    "limit": lambda given, epsilon: noise_lower_bound(given.chains, given.length, epsilon),
 }
 
-NOTES = f"""The Laplace scale for a query that changes by at most 1 when one tick's state changes (for a histogram,
-which changes by 2, twice that). The promise, for all methods but entry and limit: whoever knows the
-chain, and no state, gains at most E nats on the state at any one tick.
+NOTES = f"""The Laplace scale for a query that changes by at most 1 when the state at one tick changes (for a
+histogram, which changes by 2, twice that). The guarantee, for all methods but entry and limit: the
+loss at any one tick to an adversary who knows the chain and no state is at most E nats.
 
 methods:
-  entry         plain differential privacy: ignores correlation, promises less
-  group         as if all ticks were one secret
+  entry         plain differential privacy: ignores correlation, a weaker guarantee
+  group         treats all ticks as one secret
   gk16          Ghosh and Kleinberg's influence matrix; only for weak correlation
   mqm-approx    Markov quilts from the mixing of the chain alone
   mqm-exact     Markov quilts
   tilted-quilt  the least noise we can certify
-  limit         not a method: no Laplace histogram can do with less
+  limit         not a method: the lower bound for every Laplace histogram
 
 {FORMAT}
 
-quilt: how far the active quilt's ends lie before and after the secret; none where there is no end.
-exit code 1 where the method has no answer for these chains: the reason is on standard error, and with
+quilt: the distances of the active quilt's nodes before and after the secret; none: no node on that side.
+exit code 1 if the method has no answer for these chains: the reason is on standard error, and with
 --json the scale is null.
 
 examples:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         found = METHODS[args.method](given, args.epsilon)
     except ValueError as error:
         show(1.0)
-        # The file and ε are right, so this is the method's own no.
+        # The input is valid: the method has no answer for it.
         print(f"hushmq: --method {args.method}: {error}", file=sys.stderr)
         if args.json:
             _answer(args.method, None, NO_QUILT, as_json=True)

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.json_file import JsonObject, read_json
-from hushmq.pufferfish.binary.binary_timeline import Entry
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.timeline.entry import Entry
 
 FORMAT = """TIMELINE.json, ticks counted from 1; an entry tilts each of its ticks, and tilts at one tick add up:
   {"q": 0.0893, "r": 0.1092, "ticks": 120,
@@ -60,7 +60,7 @@ class TimelineFile(JsonObject):
 class History(NamedTuple):
     """A timeline as the file states it."""
 
-    theta: Box
+    theta: BinaryTheta
     ticks: int
     entries: list[Entry]
 
@@ -69,4 +69,4 @@ def read_history(path: Path) -> History:
     """The timeline in a file; Problem, which names the field, where it is wrong."""
     found = read_json(path, TimelineFile)
     entries = [one.entry(f"{path}: entries[{i}]", found.ticks) for i, one in enumerate(found.entries)]
-    return History(Box.point(found.q, found.r), found.ticks, entries)
+    return History(BinaryTheta.point(found.q, found.r), found.ticks, entries)

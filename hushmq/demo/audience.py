@@ -1,7 +1,7 @@
-"""Who looks on: ops, who may read everything, and a plain subscriber, who may read releases only.
+"""The observers of the demo: an auditor with the rights of ops, and a plain subscriber who may read releases only.
 
-Ops' view is the auditor's: it keeps what every topic says, and compares each sanitized state with the truth,
-which the demo knows because it simulates the wearables.
+The auditor records the messages of every topic and compares each sanitized state with the true one, which the demo
+knows because it simulates the wearables.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from hushmq.broker.contract.signature import Signed
 from hushmq.broker.contract.topics import ROOT, Topics, parse
 from hushmq.broker.mqtt.connection import Connection, Offline
 from hushmq.broker.mqtt.endpoint import Endpoint
-from hushmq.demo.demo_plan import STREAM, Plan
+from hushmq.demo.demo_plan import STREAM, DemoPlan
 
 Flips = Counter[int]
 
 
 @dataclass(slots=True)
-class Record:
-    """What the auditor has seen so far."""
+class AuditorRecord:
+    """The messages that the auditor has received."""
 
     statuses: dict[str, Status] = field(default_factory=dict)
     applied: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By device: the noise versions it has said it uses. One killed at the end leaves a will that says nothing."""
+    """By device: the noise versions it has reported; kept because the last will of a killed agent reports none."""
     settings: dict[int, NoiseSetting] = field(default_factory=dict)
     releases: list[Release] = field(default_factory=list)
     ledger: LedgerState | None = None
     received: int = 0
     """Sanitized states received, each (device, tick) once."""
     flips: dict[tuple[str, int], Flips] = field(default_factory=lambda: defaultdict(Counter))
-    """By device and noise version: how often a true state (0 or 1) was seen (key 0, 1) and was flipped (2, 3)."""
+    """By device and noise version: counts of the true states 0 and 1 (keys 0, 1) and of their flips (keys 2, 3)."""
     perturbed_twice: int = 0
     """(device, tick) pairs that appeared with two different values."""
     unreadable: list[str] = field(default_factory=list)
@@ -57,30 +57,30 @@ class Record:
 
 
 class Auditor:
-    """Ops' connection and what it has heard."""
+    """The connection with the rights of ops, and the record of its messages."""
 
-    def __init__(self, plan: Plan, endpoint: Endpoint, log: Any) -> None:
+    def __init__(self, plan: DemoPlan, endpoint: Endpoint, log: Any) -> None:
         self._plan = plan
         self._chains = {wearable.name: wearable.chain() for wearable in plan.wearables}
         self._heard: dict[str, dict[int, int]] = defaultdict(dict)
         self._lock = threading.Lock()
-        self.record = Record()
+        self.record = AuditorRecord()
         self.topics: set[str] = set()
-        """Topics on which anything retained may stand."""
+        """Topics that may hold a retained message."""
         self._policy_came = threading.Event()
         self.connection = Connection(
             endpoints=[endpoint],
             client_id=f"ops-{plan.cohort}",
             subscriptions=[f"{ROOT}/{plan.cohort}/#"],
-            on_message=self._hear,
+            on_message=self._on_message,
             keep_session=False,
             log=log,
         )
 
     def push_policy(self, *, timeout: float = 5.0) -> str | None:
-        """Publish the signed policy, retained, and wait until it comes back; if it does not, why not.
+        """Publishes the signed policy, retained, and waits until it is received; the reason if it is not, or None.
 
-        An acknowledgement would prove nothing: a forbidden message is acknowledged too.
+        An acknowledgement would not suffice: brokers acknowledge forbidden messages too.
         """
         topic = Topics(self._plan.cohort).policy
         self.connection.start()
@@ -93,7 +93,7 @@ class Auditor:
             return None
         return self.connection.last_error or f"what is published to {topic} does not come back"
 
-    def _hear(self, topic: str, payload: bytes, _retained: bool) -> None:
+    def _on_message(self, topic: str, payload: bytes, _retained: bool) -> None:
         if not payload:
             return
         with self._lock:
@@ -131,7 +131,7 @@ class Auditor:
                 record.unreadable.append(topic)
 
     def _compare(self, device: str, batch: Batch) -> None:
-        """Hold a batch against the truth, tick by tick, and against what was heard of the same ticks before."""
+        """Compares a batch with the true states, or with an earlier copy of the same ticks."""
         states = unpack(batch.states, batch.count, batch.bits)
         heard = self._heard[device]
         if batch.first in heard:
@@ -149,10 +149,10 @@ class Auditor:
         self.record.received += batch.count
 
 
-class Reader:
-    """A plain paho subscriber, as an analyst would write it. It asks for everything and should get releases only."""
+class Subscriber:
+    """A plain paho subscriber, as an analyst writes it: subscribes to the stream too, and should get releases only."""
 
-    def __init__(self, plan: Plan, endpoint: Endpoint) -> None:
+    def __init__(self, plan: DemoPlan, endpoint: Endpoint) -> None:
         self.releases = 0
         self.elsewhere: list[str] = []
         self._filters = [(f"{ROOT}/{plan.cohort}/release/#", 1), (f"{ROOT}/{plan.cohort}/z/#", 0)]
@@ -162,7 +162,7 @@ class Reader:
         if endpoint.tls is not None:
             self._client.tls_set_context(endpoint.tls.context())
         self._client.on_connect = self._subscribe
-        self._client.on_message = self._hear
+        self._client.on_message = self._on_message
         self._endpoint = endpoint
 
     def start(self) -> None:
@@ -174,10 +174,10 @@ class Reader:
         self._client.loop_stop()
 
     def _subscribe(self, client: mqtt.Client, *_: object) -> None:
-        for one, qos in self._filters:  # one by one: a refused filter refuses no other
+        for one, qos in self._filters:  # one at a time: a broker may refuse a whole SUBSCRIBE for one filter
             client.subscribe(one, qos)
 
-    def _hear(self, _client: object, _data: object, message: mqtt.MQTTMessage) -> None:
+    def _on_message(self, _client: object, _data: object, message: mqtt.MQTTMessage) -> None:
         address = parse(message.topic)
         if address is not None and address.kind == "release":
             self.releases += 1

@@ -1,4 +1,4 @@
-"""The demo from start to verdict."""
+"""The command line and the run of the demo, from the start of the processes to the verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,27 +21,24 @@ from rich.live import Live
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.connection import Offline
-from hushmq.broker.mqtt.endpoint import Endpoint, Tls
-from hushmq.broker.provision.nats import NatsServer
 from hushmq.broker.service.log import logger
-from hushmq.demo import disk_accounts as books
-from hushmq.demo.audience import Auditor, Reader
+from hushmq.demo import disk_accounts
+from hushmq.demo.audience import Auditor, Subscriber
+from hushmq.demo.demo_broker import PASSWORD_VARIABLE, DemoBroker
 from hushmq.demo.demo_plan import (
     CALIBRATOR,
     OPS,
     READER,
     STREAM,
-    Address,
-    Plan,
+    BrokerAddress,
+    DemoPlan,
     make_plan,
     write_agent,
     write_calibrator,
 )
-from hushmq.demo.demo_processes import Stage
-from hushmq.demo.demo_view import WIDTH, Moment, render
-from hushmq.demo.verdict import Check, judge, turned
-
-PASSWORD_VARIABLE = "HUSHMQ_BROKER_PASSWORD"  # noqa: S105  # the name of a variable, not a password
+from hushmq.demo.demo_processes import DemoProcesses
+from hushmq.demo.demo_view import WIDTH, Snapshot, render
+from hushmq.demo.verdict import VerdictCheck, judge, loop_closed
 
 EXAMPLES = f"""examples:
   hushmq demo                               half a minute, eight wearables, a broker of its own
@@ -92,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with _folder(keep=args.keep, quiet=args.json) as folder:
-            return _play(args, plan, folder)
+            return _run_demo(args, plan, folder)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -135,94 +132,52 @@ def _folder(*, keep: bool, quiet: bool) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass(slots=True)
-class Venue:
-    """The broker of the demo: its own, or the user's."""
-
-    address: Address
-    server: NatsServer | None
-
-    @classmethod
-    def open(cls, args: argparse.Namespace, plan: Plan, folder: Path) -> Venue:
-        if args.broker is None:
-            server = NatsServer(plan.site, folder / "broker", port=args.port)
-            server.start()
-            return cls(Address(f"mqtt://{server.host}:{server.port}"), server)
-        scheme, mark, rest = args.broker.partition("://")
-        username, _, host = rest.rpartition("@")
-        if ":" in username:
-            raise Problem(f"--broker: give the password in {PASSWORD_VARIABLE}, not in the address")
-        address = Address(
-            f"{scheme}{mark}{host}",
-            username or None,
-            os.environ.get(PASSWORD_VARIABLE),
-            None if args.ca is None else args.ca.absolute(),
-            shared=True,
-        )
-        venue = cls(address, None)
-        venue.endpoint(OPS)  # a bad address is told before anything starts
-        return venue
-
-    def endpoint(self, name: str) -> Endpoint:
-        if self.server is not None:
-            return self.server.endpoint(name)
-        address = self.address
-        tls = None if address.ca is None else Tls(address.ca)
-        return Endpoint.parse(address.url, username=address.username, password=address.password, tls=tls)
-
-    @property
-    def name(self) -> str:
-        return f"nats on port {self.server.port}" if self.server is not None else self.address.url
-
-    def close(self) -> None:
-        if self.server is not None:
-            self.server.kill()  # half a second sooner than in good order, and nobody comes back to it
-
-
-def _play(args: argparse.Namespace, plan: Plan, folder: Path) -> int:
+def _run_demo(args: argparse.Namespace, plan: DemoPlan, folder: Path) -> int:
     with contextlib.ExitStack() as leaving:
         log = logger("info", "json", leaving.enter_context((folder / "demo.log").open("w")))
-        venue = Venue.open(args, plan, folder)
-        leaving.callback(venue.close)
-        auditor = Auditor(plan, venue.endpoint(OPS), log)
+        broker = DemoBroker.open(args, plan, folder)
+        leaving.callback(broker.close)
+        auditor = Auditor(plan, broker.endpoint(OPS), log)
         leaving.callback(auditor.connection.stop, timeout=0.5)
-        if venue.server is None:
+        if broker.server is None:
             leaving.callback(_clear_retained, auditor)
         began = time.monotonic()
         if (why := auditor.push_policy()) is not None:
-            raise Problem(f"the broker at {venue.address.url} cannot be used: {why}")
-        reader = Reader(plan, venue.endpoint(READER))
-        leaving.callback(reader.stop)
-        reader.start()
-        stage = Stage()
-        leaving.callback(stage.stop, patience=0.5)  # whoever is killed loses nothing
-        # Called first, before anything is asked to stop, whatever has happened.
-        leaving.callback(_interrupted_no_more)
-        _start_players(stage, plan, venue.address, folder)
-        moment, checks = _watch(args, plan, folder, stage, auditor, reader, venue, began)
+            raise Problem(f"the broker at {broker.address.url} cannot be used: {why}")
+        subscriber = Subscriber(plan, broker.endpoint(READER))
+        leaving.callback(subscriber.stop)
+        subscriber.start()
+        processes = DemoProcesses()
+        leaving.callback(processes.stop, patience=0.5)  # a killed process loses no data
+        # Runs first: callbacks are called in reverse order.
+        leaving.callback(_ignore_interrupts)
+        _start_processes(processes, plan, broker.address, folder)
+        snapshot, checks = _watch(args, plan, folder, processes, auditor, subscriber, broker, began)
     if args.json:
-        print(json.dumps(_report(plan, moment, checks)))
+        print(json.dumps(_report(plan, snapshot, checks)))
     return 0 if all(check.passed for check in checks) else 1
 
 
-def _interrupted_no_more() -> None:
-    """Everything is being stopped already, and that takes two seconds at most: a second Ctrl-C changes nothing."""
+def _ignore_interrupts() -> None:
+    """Ignores further interrupts while the processes stop, which takes at most two seconds."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 
 
-def _start_players(stage: Stage, plan: Plan, address: Address, folder: Path) -> None:
+def _start_processes(processes: DemoProcesses, plan: DemoPlan, address: BrokerAddress, folder: Path) -> None:
     config = write_calibrator(plan, address, folder)
-    stage.add(CALIBRATOR, ["calibrator", "run", "--config", str(config)], folder / CALIBRATOR / "log")
+    processes.add(CALIBRATOR, ["calibrator", "run", "--config", str(config)], folder / CALIBRATOR / "log")
     for wearable in plan.wearables:
         config = write_agent(plan, wearable, address, folder)
-        stage.add(wearable.name, ["agent", "run", "--config", str(config)], folder / wearable.name / "log")
+        processes.add(
+            wearable.name, ["agent", "run", "--config", str(config)], folder / wearable.name / "log"
+        )
 
 
-class Truth:
-    """True frequencies of the released windows: only the demo knows them, because it simulates the wearables."""
+class TrueFrequencies:
+    """The true frequencies of released windows, known because the demo simulates the wearables."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DemoPlan) -> None:
         self._chains = [wearable.chain() for wearable in plan.wearables]
         self.frequencies: dict[int, float] = {}
 
@@ -237,63 +192,67 @@ class Truth:
 
 def _watch(
     args: argparse.Namespace,
-    plan: Plan,
+    plan: DemoPlan,
     folder: Path,
-    stage: Stage,
+    processes: DemoProcesses,
     auditor: Auditor,
-    reader: Reader,
-    venue: Venue,
+    subscriber: Subscriber,
+    broker: DemoBroker,
     began: float,
-) -> tuple[Moment, list[Check]]:
-    """Show what happens until time is up, then let everything drain, and judge."""
-    truth = Truth(plan)
+) -> tuple[Snapshot, list[VerdictCheck]]:
+    """Shows the progress until the time is up, drains the agents, and judges the result."""
+    truth = TrueFrequencies(plan)
     restarts = 0
 
-    def moment(words: str = "") -> Moment:
+    def snapshot(words: str = "") -> Snapshot:
         truth.learn(auditor)
-        return Moment(
+        return Snapshot(
             plan=plan,
             record=auditor.record,
             truth=truth.frequencies,
             elapsed=time.monotonic() - began,
             seconds=args.seconds,
-            broker=venue.name,
+            broker=broker.name,
             restarts=restarts,
-            stage=words,
+            phase=words,
         )
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH, quiet=args.json)
     live = console.is_terminal and not args.json
     if not live:
-        console.print(f"{len(plan.wearables)} wearables, {venue.name}, {args.seconds:g} s")
+        console.print(f"{len(plan.wearables)} wearables, {broker.name}, {args.seconds:g} s")
     with (
         Live(console=console, auto_refresh=False, transient=False)
         if live
         else contextlib.nullcontext() as screen
     ):
 
-        def show(words: str = "", checks: list[Check] | None = None) -> None:
+        def show(words: str = "", checks: list[VerdictCheck] | None = None) -> None:
             if isinstance(screen, Live):
                 screen.update(
-                    render(moment(words), checks or (), width=console.width, height=console.height),
+                    render(snapshot(words), checks or (), width=console.width, height=console.height),
                     refresh=True,
                 )
 
-        told = 0
+        printed = 0
         while time.monotonic() - began < args.seconds:
-            restarts += len(stage.look_after())
+            restarts += len(processes.restart_ended())
             show()
             if not live:
-                told = _tell_releases(console, auditor, told)
-            if args.until_closed and turned(plan, auditor.record, reader):
+                printed = _print_releases(console, auditor, printed)
+            if args.until_closed and loop_closed(plan, auditor.record, subscriber):
                 break
             time.sleep(0.25)
         show("draining")
-        _drain(stage, plan, auditor)
+        _drain(processes, plan, auditor)
         checks = judge(
-            plan, auditor.record, books.read(plan, folder), reader, own_broker=venue.server is None
+            plan,
+            auditor.record,
+            disk_accounts.read(plan, folder),
+            subscriber,
+            user_broker=broker.server is None,
         )
-        last = moment()
+        last = snapshot()
         show(checks=checks)
     if not live:
         console.print(render(last, checks))
@@ -302,9 +261,9 @@ def _watch(
     return last, checks
 
 
-def _tell_releases(console: Console, auditor: Auditor, told: int) -> int:
-    """Without a terminal: one line per release as it comes."""
-    for release in auditor.record.releases[told:]:
+def _print_releases(console: Console, auditor: Auditor, printed: int) -> int:
+    """Prints a line per release that arrived since the last call, and returns the number printed so far."""
+    for release in auditor.record.releases[printed:]:
         value, error = release.frequencies[1], release.standard_errors[1]
         console.print(
             f"release {release.entry}: {value:.3f} ± {error:.3f}, loss {release.loss:.3f} of {release.budget:g}"
@@ -312,21 +271,21 @@ def _tell_releases(console: Console, auditor: Auditor, told: int) -> int:
     return len(auditor.record.releases)
 
 
-def _drain(stage: Stage, plan: Plan, auditor: Auditor) -> None:
-    """Stop the agents, which wait for their last batches to be seen; then the calibrator."""
+def _drain(processes: DemoProcesses, plan: DemoPlan, auditor: Auditor) -> None:
+    """Stops the agents, which wait until their last batches are counted, and then the calibrator."""
     names = [wearable.name for wearable in plan.wearables]
-    stage.stop(names, patience=5.0)
+    processes.stop(names, patience=5.0)
     deadline = time.monotonic() + 3.0
     while time.monotonic() < deadline:
         statuses = auditor.record.statuses
         if all(name in statuses and not statuses[name].online and statuses[name].streams for name in names):
             break
         time.sleep(0.02)
-    stage.stop(patience=3.0)
+    processes.stop(patience=3.0)
 
 
 def _clear_retained(auditor: Auditor) -> None:
-    """On somebody else's broker: leave no retained message behind."""
+    """Clears the demo's retained messages on the user's broker."""
     with contextlib.suppress(Offline):
         for topic in sorted(auditor.topics):
             auditor.connection.publish(topic, b"", retain=True)
@@ -335,30 +294,30 @@ def _clear_retained(auditor: Auditor) -> None:
         time.sleep(0.01)
 
 
-def _save_picture(path: Path, moment: Moment, checks: list[Check]) -> None:
+def _save_picture(path: Path, snapshot: Snapshot, checks: list[VerdictCheck]) -> None:
     console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(render(moment, checks))
+    console.print(render(snapshot, checks))
     try:
         path.write_text(console.export_svg(title="hushmq demo"))
     except OSError as error:
         raise Problem(f"--picture: {path}: {error.strerror}") from None
 
 
-def _report(plan: Plan, moment: Moment, checks: list[Check]) -> dict[str, Any]:
-    """The JSON object at the end."""
-    record = moment.record
+def _report(plan: DemoPlan, snapshot: Snapshot, checks: list[VerdictCheck]) -> dict[str, Any]:
+    """The JSON object that is printed at the end."""
+    record = snapshot.record
     return {
         "closed": all(check.passed for check in checks),
         "checks": [asdict(check) for check in checks],
-        "seconds": round(moment.elapsed, 1),
+        "seconds": round(snapshot.elapsed, 1),
         "agents": len(plan.wearables),
-        "restarts": moment.restarts,
+        "restarts": snapshot.restarts,
         "sampled": sum(
             one.streams[STREAM].sampled for one in record.statuses.values() if STREAM in one.streams
         ),
         "settings": [record.settings[version].model_dump(mode="json") for version in sorted(record.settings)],
         "releases": [
-            {**release.model_dump(mode="json"), "truth": moment.truth.get(release.entry)}
+            {**release.model_dump(mode="json"), "truth": snapshot.truth.get(release.entry)}
             for release in record.releases
         ],
         "ledger": record.ledger.model_dump(mode="json") if record.ledger else None,

@@ -1,4 +1,4 @@
-"""What the demo plays: simulated wearables, the policy they live under, and the files each process reads."""
+"""The plan of the demo: simulated wearables, their policy, and the configuration files of the processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from hushmq.agent.sources.simulated_source import SimulatedChain
 from hushmq.broker.contract.messages import Assumption, Audiences, Policy, StreamPolicy, Threshold, Window
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import BinaryTheta, Interval
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, Interval
 from hushmq.broker.provision.access_rights import Identity, Role, Site
 from hushmq.broker.provision.broker_process import write_private
 
@@ -25,7 +25,7 @@ OPS, CALIBRATOR, READER = "ops", "calibrator", "reader"
 
 @dataclass(frozen=True, slots=True)
 class Wearable:
-    """One simulated device: a chain of its own, because a cohort is not one chain."""
+    """A simulated device; its chain differs a little from those of the other devices of the cohort."""
 
     name: str
     q: float
@@ -38,8 +38,8 @@ class Wearable:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything that is decided before a process starts."""
+class DemoPlan:
+    """The cohort, its devices, identities, keys and policy."""
 
     cohort: str
     wearables: tuple[Wearable, ...]
@@ -49,8 +49,8 @@ class Plan:
     policy: Policy
 
 
-def make_plan(*, agents: int, epsilon: float, now: float) -> Plan:
-    """Wearables whose q and r differ a little, and a policy that starts with a cautious Θ."""
+def make_plan(*, agents: int, epsilon: float, now: float) -> DemoPlan:
+    """A plan with wearables whose q and r differ a little, and a policy that starts with a wide Θ."""
     cohort = f"demo-{secrets.token_hex(3)}"
     start_tick = int(now * 1000) // PERIOD_MS
     wearables = tuple(
@@ -66,7 +66,7 @@ def make_plan(*, agents: int, epsilon: float, now: float) -> Plan:
     names: list[tuple[str, Role]] = [(OPS, "ops"), (CALIBRATOR, "calibrator"), (READER, "subscriber")]
     identities = [Identity(role, name, secrets.token_urlsafe(18)) for name, role in names]
     identities += [Identity("device", wearable.name, secrets.token_urlsafe(18)) for wearable in wearables]
-    return Plan(
+    return DemoPlan(
         cohort=cohort,
         wearables=wearables,
         site=Site(cohort, tuple(identities)),
@@ -88,13 +88,13 @@ def _policy(cohort: str, epsilon: float) -> Policy:
     return Policy(version=1, cohort=cohort, streams={STREAM: stream})
 
 
-def _theta(q_low: float, q_high: float, r_low: float, r_high: float) -> BinaryTheta:
-    return BinaryTheta(q=Interval(low=q_low, high=q_high), r=Interval(low=r_low, high=r_high))
+def _theta(q_low: float, q_high: float, r_low: float, r_high: float) -> BinaryThetaMessage:
+    return BinaryThetaMessage(q=Interval(low=q_low, high=q_high), r=Interval(low=r_low, high=r_high))
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where the broker is. On ours everybody has an identity; on somebody else's all share the one given, or none."""
+class BrokerAddress:
+    """The broker's address. On the demo's broker each client has an identity; on the user's all share the given one."""
 
     url: str
     username: str | None = None
@@ -103,8 +103,8 @@ class Address:
     shared: bool = False
 
 
-def write_agent(plan: Plan, wearable: Wearable, address: Address, folder: Path) -> Path:
-    """The settings file of one agent, in a folder of its own."""
+def write_agent(plan: DemoPlan, wearable: Wearable, address: BrokerAddress, folder: Path) -> Path:
+    """Writes the configuration file of an agent in its folder, and returns its path."""
     home = folder / wearable.name
     home.mkdir()
     lines: dict[str, object] = {
@@ -132,8 +132,8 @@ def write_agent(plan: Plan, wearable: Wearable, address: Address, folder: Path) 
     return _write_toml(home / "agent.toml", lines)
 
 
-def write_calibrator(plan: Plan, address: Address, folder: Path) -> Path:
-    """The settings file of the calibrator, with its signing key beside it."""
+def write_calibrator(plan: DemoPlan, address: BrokerAddress, folder: Path) -> Path:
+    """Writes the configuration file of the calibrator and its signing key, and returns the file's path."""
     home = folder / CALIBRATOR
     home.mkdir()
     key_file = home / "signing.key"
@@ -153,7 +153,7 @@ def database(folder: Path) -> Path:
     return folder / CALIBRATOR / "ledger.db"
 
 
-def _broker(plan: Plan, name: str, address: Address, home: Path) -> dict[str, object]:
+def _broker(plan: DemoPlan, name: str, address: BrokerAddress, home: Path) -> dict[str, object]:
     username, password = address.username, address.password
     if not address.shared:
         identity = plan.site.identity(name)
@@ -170,7 +170,7 @@ def _broker(plan: Plan, name: str, address: Address, home: Path) -> dict[str, ob
 
 
 def _write_toml(path: Path, tree: dict[str, object]) -> Path:
-    """TOML of two levels, dotted keys for a third; JSON's strings, numbers and lists are TOML's."""
+    """Writes TOML of two levels, with dotted keys for a third; JSON's strings, numbers and lists are valid TOML."""
     top = [f"{key} = {json.dumps(value)}" for key, value in tree.items() if not isinstance(value, dict)]
     for name, section in tree.items():
         if isinstance(section, dict):

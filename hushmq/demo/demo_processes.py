@@ -1,4 +1,4 @@
-"""The processes of the demo: started, started again when they die, and stopped within two seconds."""
+"""The processes of the demo: started, restarted when they end, and stopped within two seconds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision.broker_process import spawn
 
-MOST_STARTS = 5
-PATIENCE_S = 2.0
-"""How long a process may take to stop in good order before it is killed."""
+MAX_STARTS = 5
+STOP_TIMEOUT_S = 2.0
+"""Seconds that a process may take to stop before it is killed."""
 
 
 @dataclass(slots=True)
-class Player:
-    """One hushmq process, and how often it had to be started."""
+class DemoProcess:
+    """A hushmq process, and the number of its starts."""
 
     name: str
     command: Sequence[str]
@@ -29,7 +29,7 @@ class Player:
 
     def start(self) -> None:
         with self.log.open("ab") as log:
-            # -P: what lies in the folder where the demo was started, such as one called agent, is none of ours.
+            # -P: do not import from the current folder, which may contain one called agent.
             self.process = spawn([sys.executable, "-P", "-m", "hushmq", *self.command], log=log)
         self.starts += 1
 
@@ -37,47 +37,47 @@ class Player:
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def last_words(self) -> str:
+    def last_log_line(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return lines[-1] if lines else "it said nothing"
 
 
 @dataclass(slots=True)
-class Stage:
-    """All players. A player that dies is started again, as an init system would."""
+class DemoProcesses:
+    """All processes of the demo; one that ends is restarted, as an init system would."""
 
-    players: list[Player] = field(default_factory=list)
+    processes: list[DemoProcess] = field(default_factory=list)
 
-    def add(self, name: str, command: Sequence[str], log: Path) -> Player:
-        player = Player(name, command, log)
-        self.players.append(player)
-        player.start()
-        return player
+    def add(self, name: str, command: Sequence[str], log: Path) -> DemoProcess:
+        one = DemoProcess(name, command, log)
+        self.processes.append(one)
+        one.start()
+        return one
 
-    def look_after(self) -> list[str]:
-        """Start again whoever has died; return their names."""
-        dead = [player for player in self.players if not player.alive]
-        for player in dead:
-            if player.starts >= MOST_STARTS:
-                raise Problem(f"{player.name} keeps ending: {player.last_words()}")
-            player.start()
-        return [player.name for player in dead]
+    def restart_ended(self) -> list[str]:
+        """Restarts the processes that have ended and returns their names; Problem after too many starts."""
+        dead = [one for one in self.processes if not one.alive]
+        for one in dead:
+            if one.starts >= MAX_STARTS:
+                raise Problem(f"{one.name} keeps ending: {one.last_log_line()}")
+            one.start()
+        return [one.name for one in dead]
 
-    def stop(self, names: Sequence[str] | None = None, *, patience: float = PATIENCE_S) -> None:
-        """Ask the players to stop, all at once, and kill whoever has not when patience ends."""
+    def stop(self, names: Sequence[str] | None = None, *, patience: float = STOP_TIMEOUT_S) -> None:
+        """Terminates the processes, and kills those that have not ended after `patience` seconds."""
         leaving = [
-            one for one in self.players if one.process is not None and (names is None or one.name in names)
+            one for one in self.processes if one.process is not None and (names is None or one.name in names)
         ]
-        for player in leaving:
-            if player.alive and player.process is not None:
-                player.process.terminate()
+        for one in leaving:
+            if one.alive and one.process is not None:
+                one.process.terminate()
         deadline = time.monotonic() + patience
-        for player in leaving:
-            if player.process is None:
+        for one in leaving:
+            if one.process is None:
                 continue
             try:
-                player.process.wait(max(0.0, deadline - time.monotonic()))
+                one.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                player.process.kill()
-                player.process.wait()
-        self.players = [player for player in self.players if player not in leaving]
+                one.process.kill()
+                one.process.wait()
+        self.processes = [one for one in self.processes if one not in leaving]

@@ -1,6 +1,6 @@
-"""What the demo shows: the devices, Θ and the noise following it, releases against the truth, the ledger.
+"""The screen of the demo: devices, Θ and noise settings, releases beside the true frequencies, the ledger.
 
-On a small terminal the devices become one line, so that everything else stays in sight.
+On a small terminal the devices are summarised in one line so that the rest fits.
 """
 
 from __future__ import annotations
@@ -17,97 +17,97 @@ from rich.table import Table
 from rich.text import Text
 
 from hushmq.broker.contract.messages import Account, NoiseSetting, Release, StreamStatus
-from hushmq.broker.contract.noise_message import flips_of
-from hushmq.broker.contract.theta_message import box_of
-from hushmq.demo.audience import Record
-from hushmq.demo.demo_plan import STREAM, Plan
-from hushmq.demo.verdict import Check
+from hushmq.broker.contract.noise_message import binary_noise_of
+from hushmq.broker.contract.theta_message import binary_theta_of
+from hushmq.demo.audience import AuditorRecord
+from hushmq.demo.demo_plan import STREAM, DemoPlan
+from hushmq.demo.verdict import VerdictCheck
 
 WIDTH = 100
 RELEASES = 5
 DEVICES = 12
-"""The most that are shown, each in a line of its own."""
+"""The largest number of devices listed, one per line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """What is known at one moment of the demo."""
+class Snapshot:
+    """The state of the demo at one moment."""
 
-    plan: Plan
-    record: Record
+    plan: DemoPlan
+    record: AuditorRecord
     truth: Mapping[int, float]
     """True frequency of state 1, by ledger entry."""
     elapsed: float
     seconds: float
     broker: str
     restarts: int = 0
-    stage: str = ""
+    phase: str = ""
 
 
 def render(
-    moment: Moment, checks: Sequence[Check] = (), *, width: int = WIDTH, height: int | None = None
+    snapshot: Snapshot, checks: Sequence[VerdictCheck] = (), *, width: int = WIDTH, height: int | None = None
 ) -> RenderableType:
-    """The whole screen, for a terminal of that size; without a height it may be as long as it likes."""
-    # A frame and a heading around the devices, two lines a release, the headline, and one to spare.
-    whole = min(len(moment.plan.wearables), DEVICES + 1) + 2 * RELEASES + 10
+    """The whole screen for a terminal of this size; without a height its length is not limited."""
+    # The devices with frame and heading, two lines per release, the headline, and one spare line.
+    whole = min(len(snapshot.plan.wearables), DEVICES + 1) + 2 * RELEASES + 10
     small = width < WIDTH or (height is not None and height < whole)
     width = min(width, WIDTH) - 1
     left = max(40, width // 2)
     beside = Table.grid(padding=(0, 1, 0, 0))
     if small:
-        beside.add_row(_noise(moment, left), _ledger(moment, width - left - 1))
+        beside.add_row(_noise(snapshot, left), _ledger(snapshot, width - left - 1))
     else:
-        beside.add_row(_devices(moment, 48), Group(_noise(moment, 50), _ledger(moment, 50)))
+        beside.add_row(_devices(snapshot, 48), Group(_noise(snapshot, 50), _ledger(snapshot, 50)))
     shown = RELEASES if height is None or not small else max(1, min(RELEASES, (height - 12) // 2))
-    parts: list[RenderableType] = [_headline(moment), *([_summary(moment)] if small else []), beside]
-    parts.append(_releases(moment, width, shown))
+    parts: list[RenderableType] = [_headline(snapshot), *([_summary(snapshot)] if small else []), beside]
+    parts.append(_releases(snapshot, width, shown))
     if checks:
         parts.append(_verdict(checks, width))
     return Group(*parts)
 
 
-def _headline(moment: Moment) -> RenderableType:
+def _headline(snapshot: Snapshot) -> RenderableType:
     line = Table.grid(expand=False, padding=(0, 2))
     title = Text.assemble(
-        ("hushmq demo", "bold"), f"  {len(moment.plan.wearables)} wearables, {moment.broker}"
+        ("hushmq demo", "bold"), f"  {len(snapshot.plan.wearables)} wearables, {snapshot.broker}"
     )
-    clock = f"{min(moment.elapsed, moment.seconds):4.0f} / {moment.seconds:g} s"
-    bar = ProgressBar(total=moment.seconds, completed=moment.elapsed, width=16)
-    line.add_row(title, bar, clock, moment.stage)
+    clock = f"{min(snapshot.elapsed, snapshot.seconds):4.0f} / {snapshot.seconds:g} s"
+    bar = ProgressBar(total=snapshot.seconds, completed=snapshot.elapsed, width=16)
+    line.add_row(title, bar, clock, snapshot.phase)
     for column in line.columns:
         column.no_wrap = True
     return line
 
 
-def _streams(moment: Moment) -> list[StreamStatus]:
-    found = (status.streams.get(STREAM) for status in moment.record.statuses.values())
+def _streams(snapshot: Snapshot) -> list[StreamStatus]:
+    found = (status.streams.get(STREAM) for status in snapshot.record.statuses.values())
     return [stream for stream in found if stream is not None]
 
 
-def _sanitized(moment: Moment) -> str:
-    sampled = sum(stream.sampled for stream in _streams(moment))
-    return f"{sampled:,} samples sanitized" + (f", {moment.restarts} restarts" if moment.restarts else "")
+def _sanitized(snapshot: Snapshot) -> str:
+    sampled = sum(stream.sampled for stream in _streams(snapshot))
+    return f"{sampled:,} samples sanitized" + (f", {snapshot.restarts} restarts" if snapshot.restarts else "")
 
 
-def _summary(moment: Moment) -> RenderableType:
+def _summary(snapshot: Snapshot) -> RenderableType:
     """All devices in one line."""
-    streams = _streams(moment)
+    streams = _streams(snapshot)
     waiting = sum(stream.buffered for stream in streams)
     versions = Counter("no noise" if stream.noise is None else f"v{stream.noise}" for stream in streams)
     refused = sum(stream.refused is not None for stream in streams)
-    words = [f"{_sanitized(moment)}, {waiting:,} waiting"]
+    words = [f"{_sanitized(snapshot)}, {waiting:,} waiting"]
     words += [f"{version} on {count}" for version, count in sorted(versions.items())]
     words += [f"{refused} refuse"] if refused else []
     return Text("; ".join(words), style="cyan", no_wrap=True, overflow="ellipsis")
 
 
-def _devices(moment: Moment, width: int) -> RenderableType:
+def _devices(snapshot: Snapshot, width: int) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("device")
     for name in ("sampled", "waiting", "noise"):
         table.add_column(name, justify="right")
-    for wearable in moment.plan.wearables[:DEVICES]:
-        status = moment.record.statuses.get(wearable.name)
+    for wearable in snapshot.plan.wearables[:DEVICES]:
+        status = snapshot.record.statuses.get(wearable.name)
         stream = status.streams.get(STREAM) if status else None
         if stream is None:
             table.add_row(wearable.name, "–", "–", "–", style="dim")
@@ -115,24 +115,26 @@ def _devices(moment: Moment, width: int) -> RenderableType:
         refused = f" refused: {stream.refused.reason}" if stream.refused else ""
         version = "–" if stream.noise is None else f"v{stream.noise}"
         table.add_row(wearable.name, f"{stream.sampled:,}", f"{stream.buffered:,}", version + refused)
-    if len(moment.plan.wearables) > DEVICES:
-        table.add_row(f"… {len(moment.plan.wearables) - DEVICES} more", "", "", "", style="dim")
-    return Panel(table, title=_sanitized(moment), title_align="left", border_style="cyan", width=width)
+    if len(snapshot.plan.wearables) > DEVICES:
+        table.add_row(f"… {len(snapshot.plan.wearables) - DEVICES} more", "", "", "", style="dim")
+    return Panel(table, title=_sanitized(snapshot), title_align="left", border_style="cyan", width=width)
 
 
-def _noise(moment: Moment, width: int) -> RenderableType:
+def _noise(snapshot: Snapshot, width: int) -> RenderableType:
     table = Table(box=None, padding=(0, 1 if width < 45 else 2, 0, 0))
     for name in ("", "q in", "r in", "ρ0", "ρ1"):
         table.add_column(name, justify="right" if "ρ" in name else "left", no_wrap=True)
-    settings = moment.record.settings
+    settings = snapshot.record.settings
     cohorts = sorted(version for version, one in settings.items() if one.device is None)
     for version in cohorts if len(cohorts) <= 4 else [cohorts[0], *cohorts[-3:]]:
         table.add_row(f"v{version}", *_setting(settings[version]))
-    own = len({one.device for one in settings.values()} - {None})
+    specific = len({one.device for one in settings.values()} - {None})
     body: list[RenderableType] = [table]
-    if own:
+    if specific:
         words = (
-            "1 device has a setting of its own" if own == 1 else f"{own} devices have settings of their own"
+            "1 device has a device-specific setting"
+            if specific == 1
+            else f"{specific} devices have device-specific settings"
         )
         body.append(Text(words, style="dim"))
     return Panel(
@@ -145,7 +147,7 @@ def _noise(moment: Moment, width: int) -> RenderableType:
 
 
 def _setting(setting: NoiseSetting) -> tuple[str, str, str, str]:
-    theta, noise = box_of(setting.theta), flips_of(setting.noise)
+    theta, noise = binary_theta_of(setting.theta), binary_noise_of(setting.noise)
     return (
         f"{theta.q_low:.2f}–{theta.q_high:.2f}",
         f"{theta.r_low:.2f}–{theta.r_high:.2f}",
@@ -154,8 +156,8 @@ def _setting(setting: NoiseSetting) -> tuple[str, str, str, str]:
     )
 
 
-def _ledger(moment: Moment, width: int) -> RenderableType:
-    ledger = moment.record.ledger
+def _ledger(snapshot: Snapshot, width: int) -> RenderableType:
+    ledger = snapshot.record.ledger
     if ledger is None:
         body: RenderableType = Text("nothing charged yet", style="dim")
     else:
@@ -178,14 +180,14 @@ def _budget(account: Account, width: int) -> RenderableType:
     )
 
 
-def _releases(moment: Moment, width: int, shown: int) -> RenderableType:
-    name = moment.plan.policy.streams[STREAM].states[1]
-    if not moment.record.releases:
+def _releases(snapshot: Snapshot, width: int, shown: int) -> RenderableType:
+    name = snapshot.plan.policy.streams[STREAM].states[1]
+    if not snapshot.record.releases:
         body: RenderableType = Text("the first window has not closed yet", style="dim")
     else:
         grid = Table.grid(padding=(0, 1))
-        for release in moment.record.releases[-shown:]:
-            _add_release(grid, release, moment.truth.get(release.entry), bar=width - 39)
+        for release in snapshot.record.releases[-shown:]:
+            _add_release(grid, release, snapshot.truth.get(release.entry), bar=width - 39)
         body = grid
     return Panel(
         body, title=f"releases: share of '{name}'", title_align="left", border_style="green", width=width
@@ -205,7 +207,7 @@ def _bar(share: float, width: int, style: str) -> Text:
     return Text("━" * (filled // 2) + ("╸" if filled % 2 else ""), style=style)
 
 
-def _verdict(checks: Sequence[Check], width: int) -> RenderableType:
+def _verdict(checks: Sequence[VerdictCheck], width: int) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
     for check in checks:
         mark = Text("✓", style="bold green") if check.passed else Text("✗", style="bold red")

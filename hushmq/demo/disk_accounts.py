@@ -1,4 +1,4 @@
-"""What both sides have on disk after everything has stopped: the devices' outboxes and the calibrator's database."""
+"""The accounts on disk after all processes have stopped: the devices' outboxes and the calibrator's database."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from hushmq.calibrator.ingest.count_batches import counted_ticks
 from hushmq.calibrator.store import tables as store
-from hushmq.demo.demo_plan import STREAM, Plan, database
+from hushmq.calibrator.store.open_database import open_store, sqlite_url
+from hushmq.calibrator.store.tick_counts import counted_ticks
+from hushmq.demo.demo_plan import STREAM, DemoPlan, database
 
 Run = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceBook:
+class DeviceAccount:
     """One device's ticks: sampled = counted + waiting + dropped."""
 
     sampled: int
     counted: int
     waiting: int
-    """Still in the outbox and not counted: a batch that was counted after the agent's last look is no longer owed."""
+    """In the outbox and not counted; a counted batch whose acknowledgement is still missing is not waiting."""
     dropped: int
 
     @property
@@ -32,16 +33,16 @@ class DeviceBook:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
-    """All devices' books, and the numbers of the ledger's entries."""
+class DiskAccounts:
+    """The ticks of every device by their fate, and the numbers of the ledger's entries."""
 
-    devices: Mapping[str, DeviceBook]
+    devices: Mapping[str, DeviceAccount]
     entries: frozenset[int]
 
 
-def read(plan: Plan, folder: Path) -> Books:
-    """The books of a demo that has ended."""
-    engine = store.open_store(store.sqlite_url(database(folder)))
+def read(plan: DemoPlan, folder: Path) -> DiskAccounts:
+    """Reads the accounts of a finished demo."""
+    engine = open_store(sqlite_url(database(folder)))
     with engine.begin() as db:
         counted = counted_ticks(db)
         entries = frozenset(db.execute(select(store.ledger.c.id)).scalars())
@@ -54,13 +55,13 @@ def read(plan: Plan, folder: Path) -> Books:
         outbox = folder / wearable.name / "outbox.db"
         if outbox.exists():
             sampled, dropped, batches = _outbox(outbox)
-            devices[wearable.name] = DeviceBook(
+            devices[wearable.name] = DeviceAccount(
                 sampled=sampled,
                 counted=counted.get((wearable.name, STREAM), 0),
-                waiting=sum(_outside(batch, runs.get(wearable.name, [])) for batch in batches),
+                waiting=sum(_ticks_outside(batch, runs.get(wearable.name, [])) for batch in batches),
                 dropped=dropped,
             )
-    return Books(devices, entries)
+    return DiskAccounts(devices, entries)
 
 
 def _outbox(path: Path) -> tuple[int, int, list[Run]]:
@@ -73,7 +74,7 @@ def _outbox(path: Path) -> tuple[int, int, list[Run]]:
     return (*row, batches) if row else (0, 0, [])
 
 
-def _outside(batch: Run, runs: Sequence[Run]) -> int:
-    """How many ticks of a batch lie in none of the runs."""
+def _ticks_outside(batch: Run, runs: Sequence[Run]) -> int:
+    """The number of ticks of a batch that lie in none of the runs."""
     inside = sum(max(0, min(batch[1], last) - max(batch[0], first) + 1) for first, last in runs)
     return batch[1] - batch[0] + 1 - inside

@@ -1,4 +1,4 @@
-"""`hushmq explain`: what the numbers mean, drawn."""
+"""`hushmq explain`: figures of losses, timelines and noise scales."""
 
 from __future__ import annotations
 

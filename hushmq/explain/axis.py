@@ -1,4 +1,4 @@
-"""Where values lie on an axis, and which of them carry a number."""
+"""The axes of a figure: positions of values, and tick labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An interval of values, shown evenly or by their logarithms."""
+    """An interval of values on a linear or logarithmic scale."""
 
     low: float
     high: float
@@ -17,7 +17,7 @@ class Axis:
 
     @classmethod
     def over(cls, values: Sequence[float], *, logarithmic: bool) -> Axis:
-        """The axis that shows all values; a linear one begins at 0 if some of them are not far from it."""
+        """The axis that contains all values; a linear one starts at 0 unless all values are far from it."""
         low, high = min(values), max(values)
         if not logarithmic and low < 0.3 * high:
             low = min(0.0, low)
@@ -26,12 +26,12 @@ class Axis:
         return cls(low, high, logarithmic)
 
     def share(self, value: float) -> float:
-        """How far along the axis a value lies, from 0 to 1."""
+        """The position of a value on the axis, from 0 to 1."""
         low, high, at = (self._scaled(v) for v in (self.low, self.high, value))
         return min(1.0, max(0.0, (at - low) / (high - low)))
 
     def stretched(self, share: float) -> Axis:
-        """The axis with that much more room at the top, and at the bottom unless it begins at 0."""
+        """The axis extended by this share of its length at the top and, unless it starts at 0, at the bottom."""
         low, high = self._scaled(self.low), self._scaled(self.high)
         room = share * (high - low)
         low, high = (low if self.low == 0.0 else low - room), high + room
@@ -49,7 +49,7 @@ class Axis:
         return [i * step for i in range(first, last + 1)]
 
     def label(self, tick: float) -> str:
-        """A tick's number, short."""
+        """The label of a tick."""
         if abs(tick) < 1e-9 * (self.high - self.low):
             return "0"
         return f"{tick:.0f}" if 1e5 <= abs(tick) < 1e9 else f"{tick:.6g}"

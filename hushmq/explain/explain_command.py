@@ -1,4 +1,4 @@
-"""The figures and where they go: the terminal, a PNG or SVG file, or JSON."""
+"""The command line of the figures: drawn in the terminal, written to a PNG or SVG file, or printed as JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from hushmq.broker.contract.problem import Problem
-from hushmq.commands.arguments import add_adversary, add_chain, add_json, blaming, positive
+from hushmq.commands.arguments import add_adversary, add_chain, add_json, naming_input, positive
 from hushmq.commands.progress_bar import bar
 from hushmq.commands.timeline_file import FORMAT as TIMELINE_FORMAT
 from hushmq.commands.timeline_file import read_history
@@ -20,14 +20,14 @@ EXAMPLES = """examples:
   hushmq explain timeline TIMELINE.json --budget 2 --output timeline.svg
   hushmq explain scale CHAIN.json --output scale.png"""
 
-LOSS_NOTES = """The loss of the same flipping probability for both states, against both adversaries and as one
-sample alone would have it; with --epsilon also the pairs of probabilities that keep it.
+LOSS_NOTES = """The loss over the flipping probability, the same for both states, to both adversaries and from one
+sample alone; with --epsilon also the pairs of probabilities with at most this loss.
 
 examples:
   hushmq explain loss --q 0.0893 --r 0.1092
   hushmq explain loss --q 0.0893 --r 0.1092 --epsilon 1 --output loss.svg"""
 
-TIMELINE_NOTES = f"""The loss at every tick of a timeline, above the tilts that cause it.
+TIMELINE_NOTES = f"""The loss at every tick of a timeline, and its tilts below.
 
 {TIMELINE_FORMAT}
 
@@ -35,8 +35,8 @@ examples:
   hushmq explain timeline TIMELINE.json
   hushmq explain timeline TIMELINE.json --adversary prior --budget 2 --output timeline.png"""
 
-SCALE_NOTES = """The Laplace scale each method needs, over a range of ε, with the limit (see hushmq scale --help for the
-methods and for CHAIN.json).
+SCALE_NOTES = """The Laplace scale of each method over a range of ε, with the lower bound (see hushmq scale --help for
+the methods and for CHAIN.json).
 
 examples:
   hushmq explain scale CHAIN.json
@@ -44,7 +44,7 @@ examples:
 
 
 def picture(text: str) -> Path:
-    """The name of a picture file, for argparse."""
+    """Parses the name of a picture file, for argparse."""
     path = Path(text)
     if path.suffix not in SUFFIXES:
         raise argparse.ArgumentTypeError(f"{text!r} does not end in {' or '.join(SUFFIXES)}")
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     loss = figures.add_parser("loss", help="loss against noise on a binary chain", epilog=LOSS_NOTES)
     add_chain(loss)
     loss.add_argument(
-        "--epsilon", type=positive, metavar="E", help="also show the noise that keeps this loss"
+        "--epsilon", type=positive, metavar="E", help="also show the noise with at most this loss"
     )
 
     timeline = figures.add_parser("timeline", help="loss at every tick of a timeline", epilog=TIMELINE_NOTES)
@@ -100,13 +100,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _figure(args: argparse.Namespace) -> Figure:
     if args.figure == "loss":
-        with blaming(f"--q {args.q:g} --r {args.r:g}"):
+        with naming_input(f"--q {args.q:g} --r {args.r:g}"):
             return loss_figure(args.q, args.r, args.epsilon)
     if args.figure == "timeline":
         history = read_history(args.timeline)
-        with blaming(str(args.timeline)):
+        with naming_input(str(args.timeline)):
             return timeline_figure(history, args.adversary, args.budget)
-    # Needs numpy, which the other figures do without.
+    # Imported here because only this figure needs numpy.
     from hushmq.commands.chain_file import read_chains  # noqa: PLC0415
     from hushmq.explain.scale_figure import scale_figure  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A figure as a value: what is to be seen, not how it is drawn. `terminal` and `picture` draw it."""
+"""A figure as a value, independent of how it is drawn; `terminal` and `picture` draw it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from hushmq.explain.axis import Axis
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points joined from left to right. A reference is something to compare with, and is drawn to recede.
+    """Points connected from left to right; a reference curve is drawn in grey.
 
-    `dots` shows the points themselves, where they were measured one by one; `low` and `high` bound what chance may
-    have added to them.
+    `dots` also draws the points, for measured values; `low` and `high` are their confidence bounds.
     """
 
     label: str
@@ -27,8 +26,8 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """One point worth naming."""
+class LabelledPoint:
+    """A single point with a label."""
 
     label: str
     x: float
@@ -37,22 +36,21 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes; `logarithmic` names those that show logarithms.
+    """One pair of axes; `logarithmic` names the logarithmic ones.
 
-    The others are shown from 0 up, unless `from_zero` is false: then y begins near its least value, where what is
-    compared lies far from 0.
+    Linear axes start at 0; if `from_zero` is false, y starts near its smallest value.
     """
 
     title: str
     x_label: str
     y_label: str
     curves: Sequence[Curve]
-    marks: Sequence[Mark] = ()
+    marks: Sequence[LabelledPoint] = ()
     logarithmic: Literal["", "x", "y", "xy"] = ""
     from_zero: bool = True
 
     def axes(self) -> tuple[Axis, Axis]:
-        """The x axis and the y axis that show everything."""
+        """The x axis and the y axis that contain all curves and points."""
         xs = [x for curve in self.curves for x in curve.x] + [mark.x for mark in self.marks]
         ys = [y for curve in self.curves for y in (*curve.y, *curve.low, *curve.high)]
         ys += [mark.y for mark in self.marks]
@@ -65,7 +63,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Panels under one title, side by side or stacked, and what must be said in words."""
+    """Panels under one title, side by side or stacked, and notes."""
 
     title: str
     panels: Sequence[Panel]
@@ -73,7 +71,7 @@ class Figure:
     stacked: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The figure's numbers, for who wants to draw it differently."""
+        """The numbers of the figure."""
         return {
             "title": self.title,
             "panels": [asdict(panel) for panel in self.panels],

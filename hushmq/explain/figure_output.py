@@ -1,4 +1,4 @@
-"""Where a figure goes: the terminal, a PNG or SVG file, or JSON."""
+"""The output of a figure: the terminal, a PNG or SVG file, or JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUFFIXES = (".png", ".svg")
 
 
 def show(figure: Figure, *, output: Path | None, as_json: bool) -> None:
-    """Draw the figure in the terminal, or save it as a picture, or print its numbers."""
+    """Draws the figure in the terminal, saves it as a picture, or prints its numbers."""
     if output is not None:
         _save(figure, output)
     if as_json:

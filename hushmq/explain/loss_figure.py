@@ -1,26 +1,30 @@
-"""Loss against noise: what a flipping probability is worth on a chain, and which pairs of them keep an ε."""
+"""The loss over the flipping probability on a chain, and the pairs of probabilities with a loss of at most ε."""
 
 from __future__ import annotations
 
 import math
 
-from hushmq.explain.figure import Curve, Figure, Mark, Panel
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise, loss, optimal_noise
+from hushmq.explain.figure import Curve, Figure, LabelledPoint, Panel
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
+from hushmq.pufferfish.bisection import bisection
 
 POINTS = 120
 ADVERSARIES: tuple[Adversary, ...] = ("informed", "prior")
 
 
 def loss_figure(q: float, r: float, epsilon: float | None) -> Figure:
-    """One panel of loss over ρ; with an ε, a second of the noise that keeps it."""
-    theta = Box.point(q, r)
+    """A panel of the loss over ρ and, given an ε, a panel of the noise with at most this loss."""
+    theta = BinaryTheta.point(q, r)
     panels = [_loss_panel(theta, epsilon)]
     if epsilon is not None:
         panels.append(_feasible_panel(theta, epsilon))
     return Figure(f"What noise buys on a chain with q = {q:g}, r = {r:g}", panels)
 
 
-def _loss_panel(theta: Box, epsilon: float | None) -> Panel:
+def _loss_panel(theta: BinaryTheta, epsilon: float | None) -> Panel:
     rhos = [0.5 * (i + 1) / POINTS for i in range(POINTS)]
     tilts = [math.log((1.0 - rho) / rho) for rho in rhos]
     curves = [
@@ -42,15 +46,15 @@ def _loss_panel(theta: Box, epsilon: float | None) -> Panel:
     )
 
 
-def _feasible_panel(theta: Box, epsilon: float) -> Panel:
-    """The least ρ1 within ε for every ρ0: for q+r ≤ 1 the two straight lines of docs/theory.md, Theorem 3."""
+def _feasible_panel(theta: BinaryTheta, epsilon: float) -> Panel:
+    """The smallest ρ1 with a loss of at most ε for every ρ0: for q+r ≤ 1 the two lines of docs/theory.md, Theorem 3."""
     curves, marks = [], []
     for adversary in ADVERSARIES:
         best = optimal_noise(theta, epsilon, adversary)
         inside = sorted({*(i / POINTS for i in range(1, POINTS)), best.rho0})
         least = [_least_rho1(theta, rho0, epsilon, adversary) for rho0 in inside]
         curves.append(Curve(f"least noise, {adversary}", [0.0, *inside, 1.0], [1.0, *least, 0.0]))
-        marks.append(Mark(f"{adversary}: {best.rho0:.3f}, {best.rho1:.3f}", best.rho0, best.rho1))
+        marks.append(LabelledPoint(f"{adversary}: {best.rho0:.3f}, {best.rho1:.3f}", best.rho0, best.rho1))
     curves.append(Curve("says nothing", [0.0, 1.0], [1.0, 0.0], reference=True))
     return Panel(
         title=f"Noise that keeps ε = {epsilon:g}: between the lines",
@@ -61,14 +65,12 @@ def _feasible_panel(theta: Box, epsilon: float) -> Panel:
     )
 
 
-def _least_rho1(theta: Box, rho0: float, epsilon: float, adversary: Adversary) -> float:
-    """By bisection: both tilts, and so the loss, fall as ρ1 rises towards 1−ρ0."""
-    low, high = 0.0, 1.0 - rho0
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        noise = Noise(rho0, middle)
-        if loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=adversary) <= epsilon:
-            high = middle
-        else:
-            low = middle
-    return high
+def _least_rho1(theta: BinaryTheta, rho0: float, epsilon: float, adversary: Adversary) -> float:
+    """The smallest ρ1, by bisection: both tilts, and so the loss, fall as ρ1 rises towards 1−ρ0."""
+
+    def loses_more(rho1: float) -> bool:
+        noise = BinaryNoise(rho0, rho1)
+        return loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=adversary) > epsilon
+
+    _, rho1 = bisection(loses_more, 0.0, 1.0 - rho0, absolute=1e-6)
+    return rho1

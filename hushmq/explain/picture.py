@@ -1,4 +1,4 @@
-"""Draw a figure into a PNG or SVG file with matplotlib, which is imported only here."""
+"""Draws a figure into a PNG or SVG file with matplotlib, which only this module imports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from hushmq.explain.figure import Curve, Figure, Panel
 
-# Okabe and Ito's palette: told apart by people who see fewer colours, and in grey.
+# Okabe and Ito's palette: distinguishable with colour blindness and in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 RECEDING = "#8a8a8a"
 INK = "#222222"
@@ -38,22 +38,22 @@ STYLE: Any = {
 
 
 PANEL_WIDTHS = {1: 7.6, 2: 6.6, 3: 4.6}
-"""Inches of a panel, by how many stand side by side."""
+"""The width of a panel in inches, by the number of panels in a row."""
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the figure; the file's ending decides the format. The same figure gives the same bytes."""
+    """Writes the figure in the format of the file's suffix; equal figures give equal bytes."""
     with rc_context(STYLE):
         sheet(figure).savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def sheet(figure: Figure) -> Sheet:
-    """The figure drawn, for whoever applies `STYLE` and saves it."""
+    """Draws the figure; the caller applies `STYLE` and saves it."""
     count = len(figure.panels)
     columns = 1 if figure.stacked else count if count in PANEL_WIDTHS else 2
     rows = -(-count // columns)
     width = PANEL_WIDTHS[columns] * columns
-    # One legend for all panels says it once, and leaves them their room.
+    # Panels with the same curves share one legend.
     shared = count > 1 and len({tuple(curve.label for curve in panel.curves) for panel in figure.panels}) == 1
     drawn = Sheet(figsize=(width, 1.2 + 3.2 * rows + 0.8 * (rows == 1)), layout="constrained")
     for number, panel in enumerate(figure.panels, 1):
@@ -63,7 +63,7 @@ def sheet(figure: Figure) -> Sheet:
             axes.legend(frameon=False, fontsize=9)
     notes = "\n".join(textwrap.fill(note, round(16.6 * width)) for note in figure.notes)
     if shared:
-        # Both go below the panels, and the layout keeps room for one thing there: the notes are the legend's title.
+        # The layout reserves room below the panels for one artist only, so the notes are the legend's title.
         legend = drawn.legend(
             *drawn.axes[0].get_legend_handles_labels(),
             loc="outside lower center",
@@ -102,7 +102,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
             marker="o" if curve.dots else "",
             markersize=4,
             clip_on=not curve.dots,
-            # A reference on top of a curve is seen as what it is: the same.
+            # A reference that coincides with a curve stays visible on top of it.
             zorder=3 if curve.reference else 2,
             label=curve.label,
         )

@@ -1,4 +1,4 @@
-"""Noise scale against ε: every method on the same chains, down to the limit no method can pass."""
+"""The Laplace scale over ε: every method on the same chains, with the lower bound for all methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REFERENCES = {"entry": "entry (promises less)", "limit": "limit (none can do wit
 def scale_figure(
     given: Chains, *, low: float, high: float, points: int, progress: Progress = lambda share: None
 ) -> Figure:
-    """One curve for each method, at equal ratios of ε; a method without an answer is named with its reason."""
+    """One curve per method over logarithmically spaced ε; a note gives the reason where a method has no answer."""
     epsilons = [low * (high / low) ** (i / (points - 1)) for i in range(points)]
     done = 0
     curves, notes = [], []

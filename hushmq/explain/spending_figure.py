@@ -1,4 +1,4 @@
-"""What a calibrator's ledger has cost so far, entry by entry, beside its budget."""
+"""The loss after each entry of a calibrator's ledger, beside the budget."""
 
 from __future__ import annotations
 
@@ -10,51 +10,50 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.explain.figure import Curve, Figure, Panel
 
 if TYPE_CHECKING:
-    from hushmq.calibrator.ledger.verify_ledger import Book
+    from hushmq.calibrator.ledger.ledger_report import StreamLedger
 
 HOUR_S = 3600.0
 
 
-def spending_figure(books: Sequence[Book]) -> Figure:
-    """For each stream the loss over time under the Θ believed now, with the budget of either audience."""
-    told = [book for book in books if book.history and book.policy is not None]
-    if not told:
+def spending_figure(ledgers: Sequence[StreamLedger]) -> Figure:
+    """A panel per stream: the loss over time under the learned Θ, with the budgets of both audiences."""
+    shown = [ledger for ledger in ledgers if ledger.history and ledger.policy is not None]
+    if not shown:
         raise Problem("the ledger has no entries yet: there is nothing to plot")
     return Figure(
         "What the ledger has given away",
-        [_panel(book) for book in told],
-        [_left(book) for book in told],
+        [_panel(ledger) for ledger in shown],
+        [_left(ledger) for ledger in shown],
         stacked=True,
     )
 
 
-def _panel(book: Book) -> Panel:
-    if book.policy is None:
+def _panel(ledger: StreamLedger) -> Panel:
+    if ledger.policy is None:
         raise ValueError("a stream without a policy has no budget")
-    times = [datetime.fromisoformat(point.at).timestamp() for point in book.history]
+    times = [datetime.fromisoformat(point.at).timestamp() for point in ledger.history]
     hours = [(at - times[0]) / HOUR_S for at in times]
     ends = [hours[0], max(hours[-1], hours[0] + 1 / 60)]
-    budget = book.policy.epsilon
+    budget = ledger.policy.epsilon
     return Panel(
-        f"{book.stream}: {len(book.entries)} entries since {book.history[0].at}",
+        f"{ledger.stream}: {len(ledger.entries)} entries since {ledger.history[0].at}",
         "hours",
         "loss, nats",
         [
-            Curve("public", hours, [point.loss for point in book.history]),
-            Curve("operator, now", ends, [book.operator] * 2),
+            Curve("public", hours, [point.loss for point in ledger.history]),
+            Curve("operator, now", ends, [ledger.operator] * 2),
             Curve(f"public budget {budget.public:g}", ends, [budget.public] * 2, reference=True),
             Curve(f"operator budget {budget.operator:g}", ends, [budget.operator] * 2, reference=True),
         ],
     )
 
 
-def _left(book: Book) -> str:
-    if book.policy is None or book.theta is None:
+def _left(ledger: StreamLedger) -> str:
+    if ledger.policy is None or ledger.theta is None:
         return ""
-    from hushmq.calibrator.models.chain_model import in_words  # noqa: PLC0415  # a ledger is read where the calibrator is installed
-
-    budget, theta = book.policy.epsilon, book.theta
+    budget, theta = ledger.policy.epsilon, ledger.theta
     return (
-        f"{book.stream}: left {budget.public - book.public:.4f} for the public, "
-        f"{budget.operator - book.operator:.4f} for operators; {in_words(theta)}, {book.policy.adversary} adversary"
+        f"{ledger.stream}: left {budget.public - ledger.public:.4f} for the public, "
+        f"{budget.operator - ledger.operator:.4f} for operators; {theta.in_words()}, "
+        f"{ledger.policy.adversary} adversary"
     )

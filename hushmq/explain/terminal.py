@@ -1,4 +1,4 @@
-"""Draw a figure in characters: curves in braille dots, eight to a character, so that a terminal is enough."""
+"""Draws a figure in a terminal: curves in braille characters of eight dots each."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ KEYS = "abcdefghijklmnopqrstuvwxyz"
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 MARGIN = 9
-"""Columns left of the axes, for numbers."""
+"""Columns to the left of the axes, for labels."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """One character: the dots set in it, or a letter that stands there, and whose colour it has."""
+    """One character: its dots or its letter, and its colour."""
 
     dots: int = 0
     letter: str = ""
@@ -31,7 +31,7 @@ class Cell:
 
 
 class Canvas:
-    """Characters in rows, addressed by dots from the lower left."""
+    """Rows of characters, addressed by dots from the lower left."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self._columns, self._rows = columns, rows
@@ -46,7 +46,7 @@ class Canvas:
         return 4 * self._rows
 
     def cell(self, x: int, y: int) -> Cell:
-        """The character around a dot."""
+        """The character that contains a dot."""
         return self._cells[self._rows - 1 - y // 4][x // 2]
 
     def dot(self, x: int, y: int, colour: str) -> None:
@@ -55,7 +55,7 @@ class Canvas:
         cell.colour = colour
 
     def line(self, start: tuple[int, int], end: tuple[int, int], colour: str, *, gap: int = 1) -> None:
-        """A straight line of dots; with a gap of 3 only every third."""
+        """Draws a straight line; with a gap of n only every n-th dot."""
         (x0, y0), (x1, y1) = start, end
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
         for i in range(steps + 1):
@@ -64,7 +64,7 @@ class Canvas:
                 self.dot(x, y, colour)
 
     def letter(self, x: int, y: int, letter: str, colour: str) -> bool:
-        """Put a letter where none stands."""
+        """Writes a letter; False if the character already has one."""
         cell = self.cell(x, y)
         if cell.letter:
             return False
@@ -87,7 +87,7 @@ def _painted(text: str, colour: str, paint: bool) -> str:
 
 
 def draw(figure: Figure, *, columns: int = 80, rows: int = 18, paint: bool = False) -> str:
-    """The figure as text, its panels below each other."""
+    """The figure as text, one panel below the other."""
     parts = [figure.title]
     parts += [_panel(panel, columns=columns, rows=rows, paint=paint) for panel in figure.panels]
     parts += [textwrap.fill(note, columns) for note in figure.notes]
@@ -140,7 +140,7 @@ def _colours(curves: Sequence[Curve]) -> list[str]:
 
 
 def _name(canvas: Canvas, dots: list[tuple[int, int]], key: str, colour: str) -> None:
-    """Write the curve's letter on it, first near its ends, where another letter leaves room."""
+    """Writes the curve's letter on it: near its ends first, where no other letter is."""
     count = len(dots)
     for share in (0.02, 0.98, 0.35, 0.65, 0.2, 0.5, 0.8):
         x, y = dots[min(count - 1, int(share * count))]

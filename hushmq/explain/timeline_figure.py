@@ -1,19 +1,20 @@
-"""Loss at every tick of a timeline, above the tilts that cause it."""
+"""The loss at every tick of a timeline, and its tilts."""
 
 from __future__ import annotations
 
 from hushmq.commands.timeline_file import History
-from hushmq.explain.figure import Curve, Figure, Mark, Panel
-from hushmq.pufferfish.binary.binary_timeline import Entry, Timeline
-from hushmq.pufferfish.binary.stream_loss import Adversary
+from hushmq.explain.figure import Curve, Figure, LabelledPoint, Panel
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
+from hushmq.pufferfish.timeline.entry import Entry
 
 SHOWN = 300
-"""A longer timeline is shown at about so many of its ticks."""
+"""The approximate number of ticks shown of a longer timeline."""
 
 
 def timeline_figure(history: History, adversary: Adversary, budget: float | None) -> Figure:
     """Two panels over the same ticks: the loss, and the tilts towards 0 and 1."""
-    timeline = Timeline(history.theta, adversary, history.entries, span=(1, history.ticks))
+    timeline = BinaryTimeline(history.theta, adversary, history.entries, span=(1, history.ticks))
     price = timeline.price()
     ticks = _shown(history.ticks, price.tick)
     curves = [Curve(f"loss, {adversary} adversary", ticks, [loss_at(timeline, tick) for tick in ticks])]
@@ -21,7 +22,7 @@ def timeline_figure(history: History, adversary: Adversary, budget: float | None
     if budget is not None:
         curves.append(Curve(f"budget {budget:g}", [1, history.ticks], [budget, budget], reference=True))
     if price.tick is not None:
-        marks.append(Mark(f"tick {price.tick}: {price.epsilon:.4g}", price.tick, price.epsilon))
+        marks.append(LabelledPoint(f"tick {price.tick}: {price.epsilon:.4g}", price.tick, price.epsilon))
     theta = history.theta
     return Figure(
         f"What a timeline of {history.ticks} ticks gives away: q = {theta.q_low:g}, r = {theta.r_low:g}",
@@ -33,11 +34,11 @@ def timeline_figure(history: History, adversary: Adversary, budget: float | None
     )
 
 
-def loss_at(timeline: Timeline, tick: int) -> float:
-    """The loss at one tick: its own tilt and what both sides say of it, which does not depend on that tilt.
+def loss_at(timeline: BinaryTimeline, tick: int) -> float:
+    """The loss at one tick: its tilt plus the log-ratios of both sides, which do not depend on that tilt.
 
-    So a probe that makes this tick the worst adds itself to its loss, and can be taken off again. One does: what a
-    tick can tell about another has a limit, whatever its tilt.
+    An additional tilt at this tick adds itself to the loss there. It is doubled until this tick is the worst, and then
+    subtracted; this ends, because the influence of a tick on the others is bounded.
     """
     probe = 4.0
     while (price := timeline.price_with(Entry(tick, tick, probe, probe))).tick != tick:

@@ -1,4 +1,4 @@
-"""Running the command line as a user does, in this process or in one of its own."""
+"""Runs the command line as a user does, in this process or in a subprocess."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Hushmq:
 
 
 def spawn(*words: object, without: tuple[str, ...] = (), env: dict[str, str] | None = None) -> Answer:
-    """`hushmq …` in a process of its own, where the modules in `without` are not installed."""
+    """Runs `hushmq …` in a subprocess in which the modules in `without` are not installed."""
     hide = f"import sys; sys.modules.update(dict.fromkeys({without!r})); " if without else "import sys; "
     # A None in sys.modules makes the import fail with ModuleNotFoundError, as an absent package does.
     program = f"{hide}from hushmq.__main__ import main; sys.exit(main({[str(word) for word in words]!r}))"

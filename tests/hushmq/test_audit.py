@@ -15,13 +15,16 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-from hushmq.audit.audit_bits import Bits
-from hushmq.audit.claim import Claim, typed
+from hushmq.audit.audit_bits import BinaryAuditEvidence
+from hushmq.audit.claim import Claim, claim_of_numbers
 from hushmq.audit.measure import Audit, Perturb, audit
-from hushmq.broker.contract.noise_message import Emission, Flips, flips_of
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage, binary_noise_of
 from hushmq.broker.provision.broker_process import BrokerProcess
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise, loss, optimal_noise
-from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
+from hushmq.pufferfish.categorical.emission import randomized_response
 from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber
 from hushmq.pufferfish.papers.cgssy import corollary_2_exact
 from tests.agent.activity import SIMULATED, activity_noise, activity_policy
@@ -34,25 +37,28 @@ HEART = (0.0893, 0.1092)
 
 
 def ours(q: float, r: float, epsilon: float, adversary: Adversary = "informed") -> Claim:
-    return typed(q, r, optimal_noise(Box.point(q, r), epsilon, adversary), epsilon, adversary)
+    return claim_of_numbers(
+        q, r, optimal_noise(BinaryTheta.point(q, r), epsilon, adversary), epsilon, adversary
+    )
 
 
-def stated(claim: Claim) -> Noise:
-    return flips_of(claim.setting.noise)
+def stated(claim: Claim) -> BinaryNoise:
+    return binary_noise_of(claim.setting.noise)
 
 
-def of(claim: Claim, drawn: Noise | Perturb | None = None, ticks: int = 1_000_000) -> Audit:
+def of(claim: Claim, drawn: BinaryNoise | Perturb | None = None, ticks: int = 1_000_000) -> Audit:
     """An audit where the noise drawn may be another than stated."""
-    perturb = Perturber(drawn or stated(claim)).perturb if isinstance(drawn, Noise | None) else drawn
+    perturb = Perturber(drawn or stated(claim)).perturb if isinstance(drawn, BinaryNoise | None) else drawn
     return audit(claim, perturb, ticks=ticks, confidence=SURE)
 
 
-def plain(epsilon: float) -> Noise:
+def plain(epsilon: float) -> BinaryNoise:
     """Randomized response as if samples were independent."""
     rho = 1 / (1 + math.exp(epsilon))
-    return Noise(rho, rho)
+    return BinaryNoise(rho, rho)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "r", "epsilon"), [(*HEART, 1.0), (0.2, 0.2, 4.0), (0.028, 0.402, 2.0), (0.7, 0.6, 1.0)]
 )
@@ -63,45 +69,54 @@ def test_ours_is_within_the_claim(q: float, r: float, epsilon: float, adversary:
     found = of(claim)
     assert found.objections() == {}
     for kind in ("prior", "informed"):
-        exact = loss(Box.point(q, r), tau0=stated(claim).tau0, tau1=stated(claim).tau1, adversary=kind)
+        exact = loss(
+            BinaryTheta.point(q, r), tau0=stated(claim).tau0, tau1=stated(claim).tau1, adversary=kind
+        )
         assert found.best_transcripts(kind).bound < exact
         assert 0.7 * exact < found.by_ticks[kind] < exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "r"), [HEART, (0.2, 0.2), (0.7, 0.8)])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_plain_randomized_response_is_found_wanting(q: float, r: float, epsilon: float) -> None:
     """By what is seen alone, each way: transcripts without any assumption on the noise, and flips."""
-    claim = typed(q, r, plain(epsilon), epsilon, "prior")
+    claim = claim_of_numbers(q, r, plain(epsilon), epsilon, "prior")
     found = of(claim, ticks=2_000_000)
     assert found.objections().keys() == {"stated", "transcripts", "ticks"}
 
 
+@pytest.mark.slow
 def test_the_literatures_noise_is_refuted_for_the_informed_adversary_only() -> None:
     """CGSSY's noise at θ=0.2 and ε=4 keeps its word to who knows nothing, and breaks it to who knows some states."""
     rho = corollary_2_exact(0.2, 4.0) * (1 + 1e-9)
-    prior, informed = (typed(0.2, 0.2, Noise(rho, rho), 4.0, kind) for kind in ("prior", "informed"))
+    prior, informed = (
+        claim_of_numbers(0.2, 0.2, BinaryNoise(rho, rho), 4.0, kind) for kind in ("prior", "informed")
+    )
     assert of(prior, ticks=4_000_000).objections() == {}
     assert of(informed, ticks=4_000_000).objections().keys() >= {"stated", "ticks"}
 
 
+@pytest.mark.slow
 def test_noise_two_per_cent_too_weak_is_found() -> None:
     """The setting states the right ρ, the generator uses 2% less: some eighteen standard errors of the tilt."""
     claim = ours(0.2, 0.2, 1.0)
     assert claim.stated("informed") <= 1.0
-    weak = Noise(0.98 * stated(claim).rho0, 0.98 * stated(claim).rho1)
+    weak = BinaryNoise(0.98 * stated(claim).rho0, 0.98 * stated(claim).rho1)
     objections = of(claim, weak, ticks=4_000_000).objections()
     assert objections.keys() == {"ticks"}
     assert objections["ticks"].startswith("the flips show a loss of at least 1.")
 
 
+@pytest.mark.slow
 def test_noise_far_too_weak_shows_in_transcripts() -> None:
     """With a third of the noise gone, outputs alone refute the claim, whatever the noise is made of."""
     claim = ours(0.2, 0.2, 1.0)
-    weak = Noise(2 / 3 * stated(claim).rho0, 2 / 3 * stated(claim).rho1)
+    weak = BinaryNoise(2 / 3 * stated(claim).rho0, 2 / 3 * stated(claim).rho1)
     assert "transcripts" in of(claim, weak, ticks=4_000_000).objections()
 
 
+@pytest.mark.slow
 def test_noise_drawn_once_for_two_ticks_is_found() -> None:
     """Each flip has its stated probability; the pairs give it away."""
     claim = ours(*HEART, 1.0)
@@ -115,6 +130,7 @@ def test_noise_drawn_once_for_two_ticks_is_found() -> None:
     assert "independence" in of(claim, paired).objections()
 
 
+@pytest.mark.slow
 def test_it_does_not_cry_wolf() -> None:
     """Sixty audits at 80% of noise that loses exactly ε: no more are refuted than 20% can give by chance.
 
@@ -122,7 +138,9 @@ def test_it_does_not_cry_wolf() -> None:
     """
     rho = corollary_2_exact(0.3, 1.0)
     tau = math.log((1 - rho) / rho)
-    claim = typed(0.3, 0.3, Noise(rho, rho), loss(Box.point(0.3, 0.3), tau0=tau, tau1=tau), "informed")
+    claim = claim_of_numbers(
+        0.3, 0.3, BinaryNoise(rho, rho), loss(BinaryTheta.point(0.3, 0.3), tau0=tau, tau1=tau), "informed"
+    )
     perturb = Perturber(stated(claim)).perturb
     wolves = sum(bool(audit(claim, perturb, ticks=20_000, confidence=0.8).objections()) for _ in range(60))
     assert wolves <= binom.isf(1e-7, 60, 0.2)
@@ -130,11 +148,11 @@ def test_it_does_not_cry_wolf() -> None:
 
 def test_independence_by_definition() -> None:
     """The p-value of the one pair of ticks there is, from its correlation."""
-    look = Bits(ours(*HEART, 1.0))
-    look.add(bytes(1000), bytes([0, 1] * 500))
+    evidence = BinaryAuditEvidence(ours(*HEART, 1.0))
+    evidence.add(bytes(1000), bytes([0, 1] * 500))
     # Alternating flips: at lag 1 the correlation is −1 over 999 pairs.
-    assert look.dependence.chance() < 1e-100
-    assert 0.5 < look.most(0, 0.01) < 0.54
+    assert evidence.dependence.p_value() < 1e-100
+    assert 0.5 < evidence.most(0, 0.01) < 0.54
 
 
 NUMBERS = {"--q": "0.2", "--r": "0.2", "--rho0": "0.4355", "--rho1": "0.4355", "--epsilon": "1"}
@@ -199,6 +217,7 @@ def test_help_has_examples(hushmq: Hushmq) -> None:
     assert "\nexamples:\n  hushmq audit --config agent.toml" in hushmq("audit", "--help").out
 
 
+@pytest.mark.slow
 def test_a_device_can_audit_itself() -> None:
     """No numpy, nothing of an extra: what is installed on a device is enough."""
     code = (
@@ -223,7 +242,7 @@ def test_a_running_agent(nats: BrokerProcess, tmp_path: Path, hushmq: Hushmq) ->
         found = hushmq("audit", "--config", path, *AGENT)
         assert (found.code, found.json["verdict"]) == (0, "within the claim")
         assert found.json["epsilon"] == 2.0
-        assert found.json["rho0"] == flips_of(noise(3).noise).rho0
+        assert found.json["rho0"] == binary_noise_of(noise(3).noise).rho0
         assert found.json["stated"] <= 2.0
         assert (
             "has no 'other'; give one of motion"
@@ -236,7 +255,7 @@ def test_a_running_agent(nats: BrokerProcess, tmp_path: Path, hushmq: Hushmq) ->
             "follows version 3 of the noise for motion, the folder holds 4"
             in hushmq("audit", "--config", path, *AGENT).complaint
         )
-        kept.write_bytes(sign(noise(4, noise=Flips(rho0=0.01, rho1=0.01)), CALIBRATOR))
+        kept.write_bytes(sign(noise(4, noise=BinaryNoiseMessage(rho0=0.01, rho1=0.01)), CALIBRATOR))
         assert "would refuse what lies in its folder" in hushmq("audit", "--config", path, *AGENT).complaint
     # After the agent has gone, the folder alone speaks.
     kept.write_bytes(sign(noise(5), CALIBRATOR))
@@ -245,7 +264,7 @@ def test_a_running_agent(nats: BrokerProcess, tmp_path: Path, hushmq: Hushmq) ->
 
 def response_of(claim: Claim) -> Sequence[Sequence[float]]:
     """The emission that a claim states."""
-    assert isinstance(claim.setting.noise, Emission)
+    assert isinstance(claim.setting.noise, CategoricalNoiseMessage)
     return claim.setting.noise.emission
 
 
@@ -262,7 +281,9 @@ def test_four_states_within_the_claim() -> None:
 def test_four_states_with_too_little_noise() -> None:
     """The setting states one tilt, the generator uses a larger one: transcripts and ticks both pass ε."""
     claim = Claim(activity_noise(), 4.0, "prior")
-    found = audit(claim, CategoryPerturber(response(4, 5.0)).perturb, ticks=400_000, confidence=SURE)
+    found = audit(
+        claim, CategoryPerturber(randomized_response(4, 5.0)).perturb, ticks=400_000, confidence=SURE
+    )
     assert found.objections().keys() >= {"transcripts", "ticks"}
     assert "independence" not in found.objections()
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from hushmq.explain.axis import Axis
-from hushmq.explain.figure import Curve, Figure, Mark, Panel
+from hushmq.explain.figure import Curve, Figure, LabelledPoint, Panel
 from hushmq.explain.picture import save
 from hushmq.explain.terminal import draw
-from hushmq.pufferfish.binary.stream_loss import Box, limits, loss
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss
 from tests.hushmq.command import Hushmq
 from tests.hushmq.enumeration import TIMELINES, losses, tilts_of
 
@@ -69,19 +70,20 @@ def test_loss_against_noise(hushmq: Hushmq) -> None:
     panel, feasible = hushmq("explain", "loss", "--q", 0.1, "--r", 0.3, "--epsilon", 2, "--json").json[
         "panels"
     ]
-    shown, theta = curves(panel), Box.point(0.1, 0.3)
+    shown, theta = curves(panel), BinaryTheta.point(0.1, 0.3)
     for rho, value in shown["informed adversary"].items():
         tau = math.log((1 - rho) / rho)
         assert value == loss(theta, tau0=tau, tau1=tau, adversary="informed")
         assert value >= shown["prior adversary"][rho] - 1e-9
         assert shown["prior adversary"][rho] >= shown["one sample alone"][rho]
     assert set(shown["ε = 2"].values()) == {2}
-    tau0, tau1 = limits(theta, 2, "prior")
+    tau0, tau1 = largest_tilts(theta, 2, "prior")
     for rho0, rho1 in curves(feasible)["least noise, prior"].items():
         assert rho1 == pytest.approx(max((1 - rho0) * math.exp(-tau0), 1 - rho0 * math.exp(tau1)), abs=2e-6)
     assert [mark["label"].split(":")[0] for mark in feasible["marks"]] == ["informed", "prior"]
 
 
+@pytest.mark.slow
 def test_scale_against_epsilon(hushmq: Hushmq) -> None:
     """Each curve is what `hushmq scale` answers; a method without an answer is named with the reason."""
     given = hushmq.file(LAZY)
@@ -95,6 +97,7 @@ def test_scale_against_epsilon(hushmq: Hushmq) -> None:
     assert [note.split(":")[0] for note in figure["notes"]] == ["gk16 is missing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "content"),
     [
@@ -120,7 +123,7 @@ def test_a_picture_is_a_function_of_its_figure(tmp_path: Path) -> None:
     """Drawn twice, a figure gives the same file."""
     pictures = [tmp_path / "one.svg", tmp_path / "two.svg"]
     for path in pictures:
-        save(Figure("title", [parabola(marks=[Mark("the middle", 0.5, 0.25)])], ["a note"]), path)
+        save(Figure("title", [parabola(marks=[LabelledPoint("the middle", 0.5, 0.25)])], ["a note"]), path)
     assert pictures[0].read_bytes() == pictures[1].read_bytes()
 
 
@@ -165,7 +168,7 @@ def test_dots_lie_on_the_curve() -> None:
 
 def test_marks_and_colours() -> None:
     """A mark is a number at its place and in the legend; with paint every curve and its letter have a colour."""
-    text = draw(Figure("", [parabola(marks=[Mark("the middle", 0.5, 0.25)])]), columns=60, rows=12)
+    text = draw(Figure("", [parabola(marks=[LabelledPoint("the middle", 0.5, 0.25)])]), columns=60, rows=12)
     assert "  1  the middle" in text
     painted = draw(Figure("", [parabola()]), columns=60, rows=12, paint=True)
     assert "\x1b[36ma\x1b[0m  square" in painted

@@ -31,6 +31,7 @@ def test_the_installed_command() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from hushmq.commands.calibrate_command import count_scale
-from hushmq.pufferfish.binary.stream_loss import Box, loss
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss
 from tests.hushmq.command import Hushmq
 
 N10 = ("--q", 0.0893, "--r", 0.1092)  # heart rate of the sleeper N10 in two states
@@ -53,7 +54,7 @@ def test_informed_is_the_default(hushmq: Hushmq) -> None:
 def test_epsilon_is_reached_and_never_passed(
     hushmq: Hushmq, q: float, r: float, epsilon: float, adversary: str
 ) -> None:
-    """The loss reached is the loss of the noise as `price` tells it, within ε and no more than 1e-9 below."""
+    """The loss attained is that of `price` for the noise, at most ε and at most 1e-9 below it."""
     chain = ("--q", q, "--r", r, "--adversary", adversary, "--json")
     noise = hushmq("calibrate", *chain, "--epsilon", epsilon).json
     priced = hushmq("price", *chain, "--rho0", noise["rho0"], "--rho1", noise["rho1"]).json
@@ -80,7 +81,7 @@ def test_scale_is_for_the_prior_adversary(
 @pytest.mark.parametrize(("q", "r"), [(0.7, 0.6), (0.9, 0.2), (0.95, 0.95)])
 def test_scale_of_a_count_that_alternates(q: float, r: float, epsilon: float) -> None:
     """For q+r > 1 the scale is within ε, and one a millionth smaller is not."""
-    theta, scale = Box.point(q, r), count_scale(Box.point(q, r), epsilon)
+    theta, scale = BinaryTheta.point(q, r), count_scale(BinaryTheta.point(q, r), epsilon)
     assert loss(theta, tau0=1 / scale, tau1=1 / scale, adversary="prior") <= epsilon
     less = scale * (1 - 1e-6)
     assert loss(theta, tau0=1 / less, tau1=1 / less, adversary="prior") > epsilon

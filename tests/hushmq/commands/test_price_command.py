@@ -53,7 +53,7 @@ def test_theorem_2_of_cgssy_fails(
 
 @pytest.mark.parametrize("adversary", ["prior", "informed"])
 def test_noise_that_hides_nothing(hushmq: Hushmq, adversary: str) -> None:
-    """Hardly any noise still has a price, not below what one sample tells."""
+    """Very little noise still has a loss, at least that of one sample."""
     asked = ("--q", 0.1, "--r", 0.2, "--rho0", 1e-30, "--rho1", 1e-30, "--adversary", adversary, "--json")
     assert hushmq("price", *asked).json["epsilon"] >= 30 * math.log(10)
 

@@ -12,6 +12,7 @@ import pytest
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.hushmq.command import Hushmq
 from tests.pufferfish import real_chains
+from tests.recordings import needs_data
 
 LAZY = [[0.9, 0.1], [0.3, 0.7]]
 
@@ -74,7 +75,7 @@ def test_simple_methods(hushmq: Hushmq, method: str, scale: float) -> None:
 @pytest.mark.parametrize(("q", "r"), [(0.1, 0.3), (0.0893, 0.1092), (0.7, 0.6)])
 @pytest.mark.parametrize("method", ["tilted-quilt", "limit"])
 def test_binary_chains_reach_the_limit(hushmq: Hushmq, q: float, r: float, method: str) -> None:
-    """On an endless binary chain tilted quilt and limit meet, at the closed form that `calibrate` gives for a count."""
+    """On an endless binary chain the tilted quilt attains the lower bound, as `calibrate` for a count."""
     given = hushmq.file(chain_file([[1 - q, q], [r, 1 - r]]))
     found = hushmq("scale", given, "--epsilon", 1, "--method", method, "--json").json["scale"]
     exact = hushmq("calibrate", "--q", q, "--r", r, "--epsilon", 1, "--json").json["scale"]
@@ -85,23 +86,20 @@ def write(chain: Chain) -> dict[str, Any]:
     return chain_file(chain.transition.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chain", "mqm", "limit", "above"),
     [
-        pytest.param(
-            real_chains.heart_rate, 78.24, 19.93, 1.10, marks=real_chains.needs_data, id="heart rate"
-        ),
-        pytest.param(real_chains.activity, 1208.0, 302.8, 1.10, marks=real_chains.needs_data, id="activity"),
-        pytest.param(
-            real_chains.occupancy, 592.5, 140.5, 1.001, marks=real_chains.needs_data, id="occupancy"
-        ),
-        pytest.param(real_chains.power, 543.25, 141.22, 1.25, marks=real_chains.needs_data, id="power"),
+        pytest.param(real_chains.heart_rate, 78.24, 19.93, 1.10, marks=needs_data, id="heart rate"),
+        pytest.param(real_chains.activity, 1208.0, 302.8, 1.10, marks=needs_data, id="activity"),
+        pytest.param(real_chains.occupancy, 592.5, 140.5, 1.001, marks=needs_data, id="occupancy"),
+        pytest.param(real_chains.power, 543.25, 141.22, 1.25, marks=needs_data, id="power"),
     ],
 )
 def test_real_chains(
     hushmq: Hushmq, chain: Callable[[], Chain], mqm: float, limit: float, above: float
 ) -> None:
-    """At ε = 1: mqm-exact and the limit as docs/theory-k.md has them, the tilted quilt between, near the limit."""
+    """At ε = 1: mqm-exact and the lower bound as in docs/theory-k.md, the tilted quilt between, near the latter."""
     given = hushmq.file(write(chain()))
     scales = {
         method: hushmq("scale", given, "--epsilon", 1, "--method", method, "--json").json["scale"]
@@ -117,7 +115,7 @@ def test_real_chains(
 @pytest.mark.parametrize("length", [1, 3, 20, None])
 @pytest.mark.parametrize("initial", [None, [0.1, 0.9]])
 def test_methods_in_their_order(hushmq: Hushmq, length: int | None, initial: list[float] | None) -> None:
-    """At every length and start: the limit is below the tilted quilt, and that is never above mqm-exact."""
+    """For every length and initial law: lower bound ≤ tilted quilt ≤ mqm-exact."""
     given = hushmq.file(chain_file(LAZY, length=length, initial=initial if length else None))
     limit, tilted, mqm = (
         hushmq("scale", given, "--epsilon", 0.8, "--method", method, "--json").json["scale"]
@@ -178,7 +176,7 @@ def test_lines_for_a_person(hushmq: Hushmq) -> None:
             chain_file(LAZY, length=100),
             "gk16 does not apply: the spectral norm of the influence matrix is",
         ),
-        ("group", chain_file(LAZY), "group noise grows with the length; give a finite length"),
+        ("group", chain_file(LAZY), "the scale of group-DP grows with the length; give a finite length"),
         ("mqm-exact", chain_file([[0, 1], [1, 0]]), "the chain is reducible or periodic"),
         ("tilted-quilt", chain_file([[0, 1], [1, 0]]), "the chain has period 2"),
         ("mqm-approx", chain_file([[0, 1], [1, 0]], length=10), "the chain has period 2"),

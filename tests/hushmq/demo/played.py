@@ -1,22 +1,22 @@
-"""A demo that went well, made up: what the auditor heard, the books, the subscriber. Tests spoil it."""
+"""A demo that went well, made up: what the auditor heard, the accounts, the subscriber. Tests spoil it."""
 
 from __future__ import annotations
 
 from hushmq.broker.contract import noise_message as noise
 from hushmq.broker.contract.messages import Account, LedgerState, NoiseSetting, Release, Status, StreamStatus
-from hushmq.broker.contract.theta_message import BinaryTheta, Interval
-from hushmq.demo.audience import Flips, Reader, Record
-from hushmq.demo.demo_plan import STREAM, WINDOW, Plan, make_plan
-from hushmq.demo.disk_accounts import Books, DeviceBook
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, Interval
+from hushmq.demo.audience import AuditorRecord, Flips, Subscriber
+from hushmq.demo.demo_plan import STREAM, WINDOW, DemoPlan, make_plan
+from hushmq.demo.disk_accounts import DeviceAccount, DiskAccounts
 
 RHO = {1: 0.3, 2: 0.2}
 
 
-def theta(low: float, high: float) -> BinaryTheta:
-    return BinaryTheta(q=Interval(low=low, high=high), r=Interval(low=low, high=high))
+def theta(low: float, high: float) -> BinaryThetaMessage:
+    return BinaryThetaMessage(q=Interval(low=low, high=high), r=Interval(low=low, high=high))
 
 
-def plan(agents: int = 3) -> Plan:
+def plan(agents: int = 3) -> DemoPlan:
     return make_plan(agents=agents, epsilon=4.0, now=1_800_000_000.0)
 
 
@@ -29,7 +29,7 @@ def setting(cohort: str, version: int) -> NoiseSetting:
         cohort=cohort,
         stream=STREAM,
         theta=believed,
-        noise=noise.Flips(rho0=rho, rho1=rho),
+        noise=noise.BinaryNoiseMessage(rho0=rho, rho1=rho),
     )
 
 
@@ -57,9 +57,9 @@ def ledger(*, public: float = 1.5, entries: int = 1) -> LedgerState:
     )
 
 
-def record(played: Plan) -> Record:
+def record(played: DemoPlan) -> AuditorRecord:
     """Every device flipped as often as it should, under the tighter of two settings."""
-    found = Record(received=3000, ledger=ledger(), releases=[release()])
+    found = AuditorRecord(received=3000, ledger=ledger(), releases=[release()])
     for version in RHO:
         found.settings[version] = setting(played.cohort, version)
     for wearable in played.wearables:
@@ -69,12 +69,12 @@ def record(played: Plan) -> Record:
     return found
 
 
-def books(played: Plan) -> Books:
-    book = DeviceBook(sampled=1000, counted=890, waiting=100, dropped=10)
-    return Books({wearable.name: book for wearable in played.wearables}, frozenset({1}))
+def accounts(played: DemoPlan) -> DiskAccounts:
+    account = DeviceAccount(sampled=1000, counted=890, waiting=100, dropped=10)
+    return DiskAccounts({wearable.name: account for wearable in played.wearables}, frozenset({1}))
 
 
-class Subscriber(Reader):
+class Subscriber(Subscriber):
     """One who has read a release and was kept out of everything else; it never connects."""
 
     def __init__(self) -> None:

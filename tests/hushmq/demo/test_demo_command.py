@@ -20,8 +20,8 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-import hushmq.broker.provision.nats
 from hushmq.__main__ import main
+from hushmq.broker.provision import nats as nats_broker
 from hushmq.broker.provision.access_rights import Identity, Rights, ServerTls, Site
 from hushmq.broker.provision.authority import Authority
 from hushmq.broker.provision.broker_process import BrokerProcess, free_port
@@ -33,7 +33,7 @@ PATIENCE = 120.0
 
 @contextmanager
 def demo(*options: str, folder: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """The demo in a process of its own, with its temporary folder below `folder`; killed if a test leaves it."""
+    """The demo in a subprocess, with its temporary folder below `folder`; killed if a test leaves it running."""
     process = subprocess.Popen(
         [sys.executable, "-m", "hushmq", "demo", *options],
         stdout=subprocess.PIPE,
@@ -74,6 +74,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_the_loop_closes_though_an_agent_is_killed(tmp_path: Path) -> None:
     """With an agent killed by -9 in the middle, every tick is still accounted for and none is perturbed twice."""
     with demo("--seconds", "110", "--until-closed", "--json", folder=tmp_path) as process:
@@ -99,6 +100,7 @@ def test_the_loop_closes_though_an_agent_is_killed(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "the temporary folder is gone"
 
 
+@pytest.mark.slow
 def test_interrupt_stops_everything(tmp_path: Path) -> None:
     """Ctrl-C ends the demo within two seconds; no process and no folder is left."""
     with demo("--agents", "4", folder=tmp_path) as process:
@@ -150,9 +152,7 @@ def open_mosquitto(mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[int]:
 @pytest.fixture
 def nats_with_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NatsServer]:
     """A NATS with an authority of its own and one identity, "me", that may do everything."""
-    monkeypatch.setattr(
-        hushmq.broker.provision.nats, "rights", lambda _cohort, _identity: Rights(("#",), ("#",))
-    )
+    monkeypatch.setattr(nats_broker, "rights", lambda _cohort, _identity: Rights(("#",), ("#",)))
     authority = Authority.create(tmp_path / "authority")
     authority.issue_server(["127.0.0.1"])
     site = Site("home", (Identity("ops", "me", "secret"),))
@@ -181,7 +181,7 @@ def retained(port: int) -> list[str]:
 
 
 def test_runs_on_a_broker_of_ones_own(open_mosquitto: int, tmp_path: Path) -> None:
-    """On somebody's Mosquitto the loop closes as well, and nothing retained is left there."""
+    """On the user's Mosquitto the loop closes as well, and no retained message is left there."""
     folder = tmp_path / "demo"
     folder.mkdir()
     closes("--broker", f"mqtt://127.0.0.1:{open_mosquitto}", folder=folder)
@@ -203,8 +203,9 @@ def closes(*options: str, folder: Path, **environment: str) -> None:
     assert (process.returncode, report["closed"]) == (0, True), failed(report, err)
 
 
+@pytest.mark.slow
 def test_runs_on_a_nats_of_ones_own_over_tls(nats_with_tls: NatsServer, tmp_path: Path) -> None:
-    """One name for everybody, its password in the environment, an authority of one's own: the loop closes."""
+    """One shared identity, its password in the environment, a private authority: the loop closes."""
     folder = tmp_path / "demo"
     folder.mkdir()
     assert nats_with_tls.tls is not None
@@ -214,7 +215,7 @@ def test_runs_on_a_nats_of_ones_own_over_tls(nats_with_tls: NatsServer, tmp_path
 
 
 def test_a_broker_that_refuses(broker: BrokerProcess) -> None:
-    """No password: the broker's no is told in one line."""
+    """No password: the broker's refusal is reported in one line."""
     code, out, err = run("--broker", f"mqtt://127.0.0.1:{broker.port}")
     assert (code, out) == (2, "")
     assert err == (
@@ -224,7 +225,7 @@ def test_a_broker_that_refuses(broker: BrokerProcess) -> None:
 
 
 def test_a_broker_that_swallows_what_it_forbids(mosquitto: MosquittoServer) -> None:
-    """Mosquitto acknowledges a forbidden policy: that it does not come back is told in one line."""
+    """Mosquitto acknowledges a forbidden policy: that it is not delivered is reported in one line."""
     known = {"HUSHMQ_BROKER_PASSWORD": "ops-secret"}
     code, out, err = run("--broker", f"mqtt://ops@127.0.0.1:{mosquitto.port}", **known)
     assert (code, out) == (2, "")
@@ -255,8 +256,9 @@ def run(*options: str, **environment: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_port_in_use() -> None:
-    """A taken port is told in one line."""
+    """A port in use is reported in one line."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -266,8 +268,9 @@ def test_port_in_use() -> None:
     assert err == f"hushmq: port {port} on 127.0.0.1 is in use: choose another one\n"
 
 
+@pytest.mark.slow
 def test_broker_that_is_not_there() -> None:
-    """A broker that refuses the connection is told in one line."""
+    """A broker that refuses the connection is reported in one line."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -298,7 +301,7 @@ def test_broker_that_is_not_there() -> None:
         ),
         (
             ["--broker", "nas"],
-            "broker address 'nas' is none; write mqtt://host[:port], or mqtts://host[:port] for TLS",
+            "broker address 'nas' is not valid; write mqtt://host[:port], or mqtts://host[:port] for TLS",
         ),
         (["--ca", "ca.pem"], "--ca belongs to a broker of your own: give --broker mqtts://… as well"),
         (["--broker", "mqtts://h", "--ca", "/none.pem"], "TLS: ca /none.pem: No such file or directory"),

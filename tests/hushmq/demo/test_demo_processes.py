@@ -1,4 +1,4 @@
-"""The demo's processes: ours wherever they are started, started again when they die, told when they cannot live."""
+"""The demo's processes: independent of the current folder, restarted when they end, reported when they keep ending."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision.broker_process import spawn
-from hushmq.demo.demo_processes import MOST_STARTS, Player, Stage
+from hushmq.demo.demo_processes import MAX_STARTS, DemoProcess, DemoProcesses
 
 PATIENCE = 60.0
 
 
-def ended(player: Player) -> str:
+def ended(process: DemoProcess) -> str:
     """What a player has said by its end."""
-    assert player.process is not None
-    player.process.wait(PATIENCE)
-    return player.log.read_text()
+    assert process.process is not None
+    process.process.wait(PATIENCE)
+    return process.log.read_text()
 
 
 def test_the_folder_it_is_started_in_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,20 +29,21 @@ def test_the_folder_it_is_started_in_does_not_matter(tmp_path: Path, monkeypatch
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "hushmq" / "__main__.py").write_text("print('somebody else')")
     monkeypatch.chdir(tmp_path)
-    player = Stage().add("one", ["agent", "check-config", "--config", "none.toml"], tmp_path / "log")
-    assert "none.toml: No such file or directory" in ended(player)
+    process = DemoProcesses().add("one", ["agent", "check-config", "--config", "none.toml"], tmp_path / "log")
+    assert "none.toml: No such file or directory" in ended(process)
 
 
+@pytest.mark.slow
 def test_the_dead_are_started_again_and_given_up_in_the_end(tmp_path: Path) -> None:
     """Whoever ends is started again, a few times; then one line has its last words."""
-    stage = Stage()
-    player = stage.add("one", ["nonsense"], tmp_path / "log")
-    for _ in range(MOST_STARTS - 1):
-        ended(player)
-        assert stage.look_after() == ["one"]
-    ended(player)
+    processes = DemoProcesses()
+    process = processes.add("one", ["nonsense"], tmp_path / "log")
+    for _ in range(MAX_STARTS - 1):
+        ended(process)
+        assert processes.restart_ended() == ["one"]
+    ended(process)
     with pytest.raises(Problem, match="one keeps ending: hushmq: unknown command 'nonsense'"):
-        stage.look_after()
+        processes.restart_ended()
 
 
 def _deaf(folder: Path) -> subprocess.Popen[bytes]:
@@ -60,13 +61,13 @@ def _deaf(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def test_who_does_not_stop_is_killed(tmp_path: Path) -> None:
-    """Everybody is asked at once, and nobody is waited for beyond patience."""
-    stage = Stage()
-    stuck = stage.add("stuck", ["--version"], tmp_path / "log")
+    """All processes are terminated at once, and killed after the timeout."""
+    processes = DemoProcesses()
+    stuck = processes.add("stuck", ["--version"], tmp_path / "log")
     ended(stuck)
     stuck.process = _deaf(tmp_path)
     began = time.monotonic()
-    stage.stop(patience=0.2)
+    processes.stop(patience=0.2)
     assert time.monotonic() - began < 10.0
     assert stuck.process.poll() == -9
-    assert stage.players == []
+    assert processes.processes == []

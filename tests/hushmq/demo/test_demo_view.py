@@ -10,22 +10,22 @@ from rich.console import Console
 
 from hushmq.broker.contract.messages import Refusal, Status
 from hushmq.broker.contract.problem import Reason
-from hushmq.demo.demo_plan import STREAM, Plan
-from hushmq.demo.demo_view import WIDTH, Moment, render
-from hushmq.demo.verdict import Check
+from hushmq.demo.demo_plan import STREAM, DemoPlan
+from hushmq.demo.demo_view import WIDTH, Snapshot, render
+from hushmq.demo.verdict import VerdictCheck
 from tests.hushmq.demo import played
 
 
-def moment(plan: Plan, *, releases: int = 8) -> Moment:
+def snapshot(plan: DemoPlan, *, releases: int = 8) -> Snapshot:
     record = played.record(plan)
     record.releases = [played.release(entry) for entry in range(1, releases + 1)]
     truth = dict.fromkeys(range(1, releases + 1), 0.41)
-    return Moment(
+    return Snapshot(
         plan=plan, record=record, truth=truth, elapsed=15.0, seconds=30.0, broker="nats on port 49975"
     )
 
 
-def lines(shown: Moment, *checks: Check, width: int = WIDTH, height: int | None = None) -> list[str]:
+def lines(shown: Snapshot, *checks: VerdictCheck, width: int = WIDTH, height: int | None = None) -> list[str]:
     console = Console(width=width, file=io.StringIO(), record=True)
     console.print(render(shown, checks, width=width, height=height))
     return console.export_text().splitlines()
@@ -37,7 +37,7 @@ def lines(shown: Moment, *checks: Check, width: int = WIDTH, height: int | None 
 )
 def test_everything_is_in_sight(agents: int, width: int, height: int) -> None:
     """On any usual terminal the screen is no larger than it, and shows devices, Θ, noise, ledger and releases."""
-    shown = lines(moment(played.plan(agents)), width=width, height=height)
+    shown = lines(snapshot(played.plan(agents)), width=width, height=height)
     assert len(shown) < height
     assert max(map(len, shown)) <= width
     text = "\n".join(shown)
@@ -55,7 +55,7 @@ def test_everything_is_in_sight(agents: int, width: int, height: int) -> None:
 
 def test_devices_have_lines_where_there_is_room() -> None:
     """A large terminal names every device, a small one counts them."""
-    now = moment(played.plan(8))
+    now = snapshot(played.plan(8))
     assert sum("wearable-" in line for line in lines(now, width=120, height=50)) == 8
     small = lines(now, width=80, height=24)
     assert not any("wearable-" in line for line in small)
@@ -63,21 +63,21 @@ def test_devices_have_lines_where_there_is_room() -> None:
 
 
 def test_settings_of_single_devices_are_counted_apart() -> None:
-    """The table is the cohort's; a device's own setting is no step of it."""
+    """The table lists the cohort's settings; device-specific settings are not in it."""
     plan = played.plan()
-    now = moment(plan)
+    now = snapshot(plan)
     now.record.settings[3] = played.setting(plan.cohort, 2).model_copy(
         update={"version": 3, "device": "wearable-1"}
     )
     shown = lines(now)
     assert not any("v3 " in line for line in shown)
-    assert any("1 device has a setting of its own" in line for line in shown)
+    assert any("1 device has a device-specific setting" in line for line in shown)
 
 
 def test_before_anything_has_happened() -> None:
     """Empty panels say what is being waited for."""
     plan = played.plan()
-    empty = moment(plan, releases=0)
+    empty = snapshot(plan, releases=0)
     empty.record.settings.clear()
     empty.record.ledger = None
     text = "\n".join(lines(empty))
@@ -91,9 +91,9 @@ def test_before_anything_has_happened() -> None:
 
 def test_the_verdict_says_which_check_failed() -> None:
     """A failed check is marked, and the heading says that the loop did not close."""
-    good, bad = Check("this", True, "fine"), Check("that", False, "not at all")
-    assert any("the loop closed" in line for line in lines(moment(played.plan()), good))
-    shown = lines(moment(played.plan()), good, bad)
+    good, bad = VerdictCheck("this", True, "fine"), VerdictCheck("that", False, "not at all")
+    assert any("the loop closed" in line for line in lines(snapshot(played.plan()), good))
+    shown = lines(snapshot(played.plan()), good, bad)
     assert any("the loop did not close" in line for line in shown)
     assert any("✗ that" in line and "not at all" in line for line in shown)
 
@@ -101,7 +101,7 @@ def test_the_verdict_says_which_check_failed() -> None:
 def test_a_refusal_and_a_restart_are_shown() -> None:
     """What a person has to know about a device is beside it."""
     plan = played.plan()
-    now = replace(moment(plan), restarts=2)
+    now = replace(snapshot(plan), restarts=2)
     refusing = played.stream_status(1).model_copy(
         update={"refused": Refusal(version=2, reason=Reason.BAD_SIGNATURE)}
     )

@@ -1,4 +1,4 @@
-"""The verdict can be no: every condition of success, spoilt alone, fails its own check and no other."""
+"""The verdict can fail: each condition of success, violated alone, fails its check and no other."""
 
 from __future__ import annotations
 
@@ -7,37 +7,42 @@ from dataclasses import replace
 
 import pytest
 
-from hushmq.demo.audience import Flips, Reader, Record
-from hushmq.demo.demo_plan import Plan
-from hushmq.demo.disk_accounts import Books, DeviceBook
-from hushmq.demo.verdict import Check, judge, turned
+from hushmq.demo.audience import AuditorRecord, Flips, Subscriber
+from hushmq.demo.demo_plan import DemoPlan
+from hushmq.demo.disk_accounts import DeviceAccount, DiskAccounts
+from hushmq.demo.verdict import VerdictCheck, judge, loop_closed
 from tests.hushmq.demo import played
 
 
 def verdict(
-    plan: Plan, record: Record, books: Books, reader: Reader | None = None, *, own_broker: bool = False
-) -> dict[str, Check]:
-    checks = judge(plan, record, books, reader or played.Subscriber(), own_broker=own_broker)
+    plan: DemoPlan,
+    record: AuditorRecord,
+    accounts: DiskAccounts,
+    subscriber: Subscriber | None = None,
+    *,
+    user_broker: bool = False,
+) -> dict[str, VerdictCheck]:
+    checks = judge(plan, record, accounts, subscriber or played.Subscriber(), user_broker=user_broker)
     return {check.name: check for check in checks}
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> DemoPlan:
     return played.plan()
 
 
-def test_a_demo_that_went_well(plan: Plan) -> None:
+def test_a_demo_that_went_well(plan: DemoPlan) -> None:
     """With nothing wrong every check passes, and the loop counts as turned."""
     record = played.record(plan)
-    assert all(check.passed for check in verdict(plan, record, played.books(plan)).values())
-    assert turned(plan, record, played.Subscriber())
+    assert all(check.passed for check in verdict(plan, record, played.accounts(plan)).values())
+    assert loop_closed(plan, record, played.Subscriber())
 
 
-def _first(plan: Plan) -> str:
+def _first(plan: DemoPlan) -> str:
     return plan.wearables[0].name
 
 
-def no_tighter(plan: Plan, record: Record) -> None:
+def no_tighter(plan: DemoPlan, record: AuditorRecord) -> None:
     del record.settings[2]
     for flips in list(record.flips):
         record.flips[flips[0], 1] = record.flips.pop(flips)
@@ -46,51 +51,51 @@ def no_tighter(plan: Plan, record: Record) -> None:
         applied.remove(2)
 
 
-def one_behind(plan: Plan, record: Record) -> None:
+def one_behind(plan: DemoPlan, record: AuditorRecord) -> None:
     record.applied[_first(plan)].remove(2)
 
 
-def one_never_heard_of(plan: Plan, record: Record) -> None:
+def one_never_heard_of(plan: DemoPlan, record: AuditorRecord) -> None:
     del record.applied[_first(plan)]
 
 
-def raw(plan: Plan, record: Record) -> None:
+def raw(plan: DemoPlan, record: AuditorRecord) -> None:
     record.flips[_first(plan), 2] = Flips({0: 500, 1: 500, 2: 0, 3: 0})
 
 
-def raw_in_one_state(plan: Plan, record: Record) -> None:
+def raw_in_one_state(plan: DemoPlan, record: AuditorRecord) -> None:
     record.flips[_first(plan), 2] = Flips({0: 500, 1: 500, 2: 100, 3: 0})
 
 
-def twice(plan: Plan, record: Record) -> None:
+def twice(plan: DemoPlan, record: AuditorRecord) -> None:
     record.perturbed_twice = 1
 
 
-def unknown_noise(plan: Plan, record: Record) -> None:
+def unknown_noise(plan: DemoPlan, record: AuditorRecord) -> None:
     record.flips[_first(plan), 7] = Flips({0: 10, 1: 10, 2: 2, 3: 2})
 
 
-def silence(plan: Plan, record: Record) -> None:
+def silence(plan: DemoPlan, record: AuditorRecord) -> None:
     record.received = 0
 
 
-def overspent(plan: Plan, record: Record) -> None:
+def overspent(plan: DemoPlan, record: AuditorRecord) -> None:
     record.ledger = played.ledger(public=2.0000001)
 
 
-def never_charged(plan: Plan, record: Record) -> None:
+def never_charged(plan: DemoPlan, record: AuditorRecord) -> None:
     record.ledger = None
 
 
-def uncharged(plan: Plan, record: Record) -> None:
+def uncharged(plan: DemoPlan, record: AuditorRecord) -> None:
     record.releases.append(played.release(entry=2))
 
 
-def no_release(plan: Plan, record: Record) -> None:
+def no_release(plan: DemoPlan, record: AuditorRecord) -> None:
     record.releases.clear()
 
 
-def foreign(plan: Plan, record: Record) -> None:
+def foreign(plan: DemoPlan, record: AuditorRecord) -> None:
     record.unreadable.append("hush/1/demo/z/0/wearable-1/motion")
 
 
@@ -113,12 +118,12 @@ def foreign(plan: Plan, record: Record) -> None:
     ],
 )
 def test_every_fault_of_what_was_heard(
-    plan: Plan, spoil: Callable[[Plan, Record], None], check: str, words: str
+    plan: DemoPlan, spoil: Callable[[DemoPlan, AuditorRecord], None], check: str, words: str
 ) -> None:
     """One thing spoilt: its check fails, in words that name it, and the others still pass."""
     record = played.record(plan)
     spoil(plan, record)
-    found = verdict(plan, record, played.books(plan))
+    found = verdict(plan, record, played.accounts(plan))
     assert [name for name, each in found.items() if not each.passed] == [check]
     assert words in found[check].detail
 
@@ -127,34 +132,38 @@ def test_every_fault_of_what_was_heard(
     "change",
     [{"sampled": 1001}, {"counted": 889}, {"waiting": 99}, {"dropped": 11}, {"counted": 0, "waiting": 990}],
 )
-def test_one_tick_too_many_or_too_few(plan: Plan, change: dict[str, int]) -> None:
+def test_one_tick_too_many_or_too_few(plan: DemoPlan, change: dict[str, int]) -> None:
     """sampled = counted + waiting + dropped to the tick, and something was counted, for every device."""
-    books = played.books(plan)
-    wrong = replace(books.devices[_first(plan)], **change)
-    found = verdict(plan, played.record(plan), Books({**books.devices, _first(plan): wrong}, books.entries))
+    accounts = played.accounts(plan)
+    wrong = replace(accounts.devices[_first(plan)], **change)
+    found = verdict(
+        plan, played.record(plan), DiskAccounts({**accounts.devices, _first(plan): wrong}, accounts.entries)
+    )
     assert [name for name, each in found.items() if not each.passed] == ["every tick accounted for"]
     assert _first(plan) in found["every tick accounted for"].detail
 
 
-def test_a_device_without_an_outbox(plan: Plan) -> None:
-    """A device that left no book is not accounted for."""
-    books = played.books(plan)
-    rest = {name: book for name, book in books.devices.items() if name != _first(plan)}
-    check = verdict(plan, played.record(plan), Books(rest, books.entries))["every tick accounted for"]
+def test_a_device_without_an_outbox(plan: DemoPlan) -> None:
+    """A device that left no account is not accounted for."""
+    accounts = played.accounts(plan)
+    rest = {name: account for name, account in accounts.devices.items() if name != _first(plan)}
+    check = verdict(plan, played.record(plan), DiskAccounts(rest, accounts.entries))[
+        "every tick accounted for"
+    ]
     assert (check.passed, check.detail) == (False, "wearable-1 has no outbox")
 
 
-def test_a_subscriber_who_sees_too_much_or_nothing(plan: Plan) -> None:
+def test_a_subscriber_who_sees_too_much_or_nothing(plan: DemoPlan) -> None:
     """The stream in the subscriber's hands is a fault of our own broker's rights; no release at all is one anywhere."""
     nosy = played.Subscriber()
     nosy.elsewhere.append("hush/1/demo/z/0/wearable-1/motion")
-    record, books = played.record(plan), played.books(plan)
-    assert not verdict(plan, record, books, nosy)["topics as they should be"].passed
-    assert verdict(plan, record, books, nosy, own_broker=True)["topics as they should be"].passed
+    record, accounts = played.record(plan), played.accounts(plan)
+    assert not verdict(plan, record, accounts, nosy)["topics as they should be"].passed
+    assert verdict(plan, record, accounts, nosy, user_broker=True)["topics as they should be"].passed
     deaf = played.Subscriber()
     deaf.releases = 0
-    assert not verdict(plan, record, books, deaf, own_broker=True)["released and charged"].passed
-    assert not turned(plan, record, deaf)
+    assert not verdict(plan, record, accounts, deaf, user_broker=True)["released and charged"].passed
+    assert not loop_closed(plan, record, deaf)
 
 
 def test_the_band_is_wide_enough_for_honest_noise_and_no_wider() -> None:
@@ -163,10 +172,10 @@ def test_the_band_is_wide_enough_for_honest_noise_and_no_wider() -> None:
     for flipped, passed in ((2000, True), (2230, True), (1770, True), (1700, False), (2300, False)):
         record = played.record(plan)
         record.flips[_first(plan), 2] = Flips({0: 10_000, 1: 10_000, 2: flipped, 3: 2000})
-        found = verdict(plan, record, played.books(plan))["nothing raw, nothing twice"]
+        found = verdict(plan, record, played.accounts(plan))["nothing raw, nothing twice"]
         assert found.passed == passed, flipped
 
 
 def test_an_empty_book_is_no_balance() -> None:
     """Nothing sampled, nothing counted adds up, and still proves nothing."""
-    assert not DeviceBook(sampled=0, counted=0, waiting=0, dropped=0).balanced
+    assert not DeviceAccount(sampled=0, counted=0, waiting=0, dropped=0).balanced
