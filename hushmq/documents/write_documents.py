@@ -13,6 +13,7 @@ from pathlib import Path
 
 WRITERS = (
     "hushmq.documents.manual",
+    "hushmq.documents.api_page",
     "hushmq.agent.agent_reference",
     "hushmq.calibrator.calibrator_reference",
     "hushmq.broker.reference.site_reference",
