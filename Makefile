@@ -83,5 +83,5 @@ results: $(VENV)/dev
 	@$(BIN)/python -m hushmq.evaluation.results_page
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build *.egg-info src/*.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build *.egg-info src/*.egg-info evaluation/build evaluation/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +

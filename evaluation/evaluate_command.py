@@ -1,4 +1,4 @@
-"""`hushmq evaluate`: the papers' tables and figures, and ours beside them, on this machine."""
+"""`hushmq evaluate`: computes the papers' tables and figures, with our results beside them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table as Grid
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.arguments import add_json
-from hushmq.evaluation.evaluation_progress import watching
+from hushmq.evaluation.evaluation_progress import progress_listener
 from hushmq.evaluation.section_list import SECTIONS
 
 NOTES = """Writes DIR/SECTION.md with its tables as CSV and its figures as PNG, and all of it in SECTION.json. Each says
@@ -69,33 +69,33 @@ def run(args: argparse.Namespace) -> int:
         args.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Problem(f"--out: {args.out}: {error.strerror}; give a folder that can be written") from None
-    # matplotlib is wanted from here on, and takes its time: not for --help, --list or a typing error.
+    # Imports matplotlib, which is slow: not needed for --help, --list and invalid arguments.
     from hushmq.evaluation import section_runner as runner  # noqa: PLC0415
 
-    plan = runner.Plan(names, args.quick, args.seed, args.data, args.out)
-    with watching(len(names)) as watcher:
-        done = list(runner.run(plan, watcher))
+    plan = runner.EvaluationPlan(names, args.quick, args.seed, args.data, args.out)
+    with progress_listener(len(names)) as listener:
+        done = list(runner.run(plan, listener))
     answer = {
         "out": str(args.out),
         "quick": args.quick,
         "seed": args.seed,
         "sections": [
             {
-                "name": made.name,
-                "status": made.status,
-                "reason": made.reason or None,
-                "seconds": round(made.seconds, 3),
+                "name": result.name,
+                "status": result.status,
+                "reason": result.reason or None,
+                "seconds": round(result.seconds, 3),
                 "files": [path.name for path in files],
             }
-            for made, files in done
+            for result, files in done
         ],
     }
     if args.json:
         print(json.dumps(answer))
         return 0
     grid = Grid("section", "status", "seconds", "files", title=f"results in {args.out}")
-    for made, files in done:
-        status = f"skipped: {made.reason}" if made.reason else "done"
-        grid.add_row(made.name, status, f"{made.seconds:.1f}", str(len(files)))
+    for result, files in done:
+        status = f"skipped: {result.reason}" if result.reason else "done"
+        grid.add_row(result.name, status, f"{result.seconds:.1f}", str(len(files)))
     Console(width=None if sys.stdout.isatty() else 120).print(grid)
     return 0

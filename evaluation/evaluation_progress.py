@@ -1,4 +1,4 @@
-"""How a long evaluation says where it is: a bar on a terminal, lines elsewhere. Both on standard error."""
+"""The progress of an evaluation on standard error: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 BEAT = 5.0
-"""Seconds between lines, at least."""
+"""The least number of seconds between two lines."""
 
 
-class Watcher(Protocol):
-    """Who is told."""
+class ProgressListener(Protocol):
+    """Receives the progress."""
 
     def begin(self, section: str) -> None:
-        """A section begins."""
+        """Called when a section starts."""
         ...
 
     def progress(self, share: float, doing: str) -> None:
-        """So much of it is done, and this comes now."""
+        """Called with the share done and the current step."""
         ...
 
     def end(self, section: str, outcome: str) -> None:
-        """It has ended so."""
+        """Called when a section has ended."""
         ...
 
 
 @contextmanager
-def watching(sections: int) -> Iterator[Watcher]:
-    """Somebody who watches so many sections."""
+def progress_listener(sections: int) -> Iterator[ProgressListener]:
+    """A listener for this number of sections: bars on a terminal, otherwise lines."""
     if not sys.stderr.isatty():
-        yield Lines()
+        yield LineProgress()
         return
     columns = (
         TextColumn("{task.description:<14}"),
@@ -45,36 +45,36 @@ def watching(sections: int) -> Iterator[Watcher]:
         TextColumn("{task.fields[doing]}"),
     )
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        yield Bars(bars, sections)
+        yield BarProgress(bars, sections)
 
 
-class Lines:
-    """A line when a section begins, ends, and now and then in between."""
+class LineProgress:
+    """Prints a line when a section starts and ends, and at intervals in between."""
 
     def __init__(self) -> None:
         self._section, self._said = "", 0.0
 
     def begin(self, section: str) -> None:
-        """Say so."""
+        """Prints a line."""
         self._section, self._said = section, time.monotonic()
         self._print("begins")
 
     def progress(self, share: float, doing: str) -> None:
-        """Say so, if the last line is old."""
+        """Prints a line if the last one is older than `BEAT`."""
         if time.monotonic() - self._said >= BEAT:
             self._said = time.monotonic()
             self._print(f"{share:.0%} {doing}".strip())
 
     def end(self, section: str, outcome: str) -> None:
-        """Say so."""
+        """Prints a line."""
         self._print(outcome)
 
     def _print(self, words: str) -> None:
         print(f"evaluate: {self._section}: {words}", file=sys.stderr, flush=True)
 
 
-class Bars:
-    """A bar for the section at work, below one for all of them."""
+class BarProgress:
+    """A bar for all sections, and one for the section that runs."""
 
     def __init__(self, bars: Progress, sections: int) -> None:
         self._bars = bars
@@ -82,15 +82,15 @@ class Bars:
         self._one = bars.add_task("", total=1.0, doing="", visible=False)
 
     def begin(self, section: str) -> None:
-        """A new bar."""
+        """Adds a bar for the section."""
         self._bars.reset(self._one, description=section, total=1.0, doing="", visible=True)
 
     def progress(self, share: float, doing: str) -> None:
-        """Move it."""
+        """Updates the bar of the section."""
         self._bars.update(self._one, completed=share, doing=doing)
 
     def end(self, section: str, outcome: str) -> None:
-        """Put what came of it above the bars."""
+        """Prints the outcome above the bars."""
         self._bars.update(self._one, completed=1.0)
         self._bars.advance(self._all)
         self._bars.console.print(f"{section}: {outcome}")

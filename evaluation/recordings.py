@@ -1,7 +1,7 @@
-"""The real recordings as sequences of states, cut wherever a sample does not follow the one before it.
+"""The real recordings as sequences of states, cut where consecutive rows are not consecutive in time.
 
-Rows count as neighbours only if they are: a change of subject, a gap, a row without a label or one that was filled in
-ends a piece. Chains are fitted by counting, at lag 1, over all pieces.
+A change of subject, a gap, a row without a label or an imputed row ends a piece. Chains are fitted by maximum
+likelihood, from the transition counts at lag 1 over all pieces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OCCUPANCY = "occupancy_uci/occupancy_per_min.csv.gz"
 POWER = "power_uci/global_active_power_W_per_min.csv.gz"
 
 GAP = 90
-"""Seconds; minutes further apart than this do not follow each other."""
+"""Seconds: rows farther apart are not consecutive minutes."""
 WATT = 200
 LEVELS = 51
 
@@ -43,21 +43,21 @@ class Recording:
 
     @property
     def length(self) -> int:
-        """How many states there are."""
+        """The number of states in all pieces."""
         return sum(map(len, self.pieces))
 
     @property
     def longest(self) -> int:
-        """How many states the longest piece has."""
+        """The length of the longest piece."""
         return max(map(len, self.pieces))
 
     def states(self) -> States:
-        """All pieces, one after the other."""
+        """All pieces, concatenated."""
         return np.concatenate(list(self.pieces))
 
 
 def fitted(recordings: Sequence[Recording]) -> Chain:
-    """The chain with the likeliest transitions."""
+    """The maximum likelihood chain."""
     k = recordings[0].k
     counts = np.zeros((k, k))
     for recording in recordings:

@@ -1,6 +1,6 @@
-"""The folder of results: Markdown, CSV and PNG of each section, and a JSON file that holds all of it.
+"""The results folder: Markdown, CSV and PNG files of each section, and a JSON file with all of its contents.
 
-Every file says from which seed, with which versions and in what time it was made.
+Every file states the seed, the versions and the duration of its run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hushmq.evaluation.section_report import Finding, Item, Picture, Table, show
 from hushmq.explain.picture import STYLE, sheet
 
 COLOURS = 128
-"""Enough for lines and the shades between them and the paper; it halves the files."""
+"""The size of the colour palette: sufficient for antialiased lines, and half the file size."""
 
 PACKAGES = ("hushmq", "numpy", "scipy", "opendp", "matplotlib", "torch")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A section as it ran: how, how long, and what came of it."""
+class SectionResult:
+    """The result of a section: its parameters, its duration and what it yielded."""
 
     name: str
     title: str
@@ -44,13 +44,13 @@ class Made:
     items: Sequence[Item] = ()
 
     def origin(self) -> str:
-        """One line that every file carries."""
+        """The line on seed, versions and duration in every file."""
         used = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         return f"{'quick' if self.quick else 'full'} run, seed {self.seed}, {self.seconds:.1f} s; {used}"
 
 
 def versions() -> dict[str, str]:
-    """What ran: Python and the packages that the numbers may depend on."""
+    """The versions of Python and of the packages that the numbers depend on."""
     found = {"Python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -60,49 +60,49 @@ def versions() -> dict[str, str]:
     return found
 
 
-def write(made: Made, folder: Path) -> list[Path]:
-    """Write a section's files, in place of those of an earlier run; their paths."""
+def write(result: SectionResult, folder: Path) -> list[Path]:
+    """Writes a section's files, replacing those of an earlier run, and returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in (*folder.glob(f"{made.name}.*"), *folder.glob(f"{made.name}-*")):
+    for stale in (*folder.glob(f"{result.name}.*"), *folder.glob(f"{result.name}-*")):
         stale.unlink()
-    paths = [folder / f"{made.name}.md"]
-    paths[0].write_text(markdown(made), encoding="utf-8")
-    for item in made.items:
+    paths = [folder / f"{result.name}.md"]
+    paths[0].write_text(markdown(result), encoding="utf-8")
+    for item in result.items:
         if isinstance(item, Table):
-            paths.append(folder / f"{made.name}-{item.name}.csv")
-            _write_csv(item, paths[-1], made.origin())
+            paths.append(folder / f"{result.name}-{item.name}.csv")
+            _write_csv(item, paths[-1], result.origin())
         elif isinstance(item, Picture):
-            paths.append(folder / f"{made.name}-{item.name}.png")
-            _write_png(item, paths[-1], made.origin())
-    paths.append(folder / f"{made.name}.json")
-    paths[-1].write_text(json.dumps(as_json(made), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            paths.append(folder / f"{result.name}-{item.name}.png")
+            _write_png(item, paths[-1], result.origin())
+    paths.append(folder / f"{result.name}.json")
+    paths[-1].write_text(json.dumps(as_json(result), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return paths
 
 
-def markdown(made: Made) -> str:
-    """A section as a document of its own."""
-    parts = [f"# {made.title}", made.about, f"_{made.origin()}_"]
-    if made.status == "skipped":
-        parts.append(f"**Skipped:** {made.reason}.")
-    findings = [item for item in made.items if isinstance(item, Finding)]
+def markdown(result: SectionResult) -> str:
+    """The Markdown document of a section."""
+    parts = [f"# {result.title}", result.about, f"_{result.origin()}_"]
+    if result.status == "skipped":
+        parts.append(f"**Skipped:** {result.reason}.")
+    findings = [item for item in result.items if isinstance(item, Finding)]
     if findings:
         parts.append(bullets(findings))
-    for item in made.items:
+    for item in result.items:
         if isinstance(item, Table):
             parts.append(markdown_table(item))
         elif isinstance(item, Picture):
-            parts.append(f"![{item.figure.title}]({made.name}-{item.name}.png)")
+            parts.append(f"![{item.figure.title}]({result.name}-{item.name}.png)")
     return "\n\n".join(parts) + "\n"
 
 
 def bullets(findings: Sequence[Finding]) -> str:
-    """Findings as a list; what was lost or left out is marked."""
+    """Findings as a Markdown list; losses and skipped parts are marked."""
     marks = {"loses": "**We lose:** ", "skipped": "**Skipped:** "}
     return "\n".join(f"- {marks.get(finding.kind, '')}{finding.text}" for finding in findings)
 
 
 def markdown_table(table: Table) -> str:
-    """A table under its title, numbers to the right."""
+    """A Markdown table with its title, numbers right-aligned."""
     numeric = [
         any(isinstance(row[column], (int, float)) for row in table.rows)
         for column in range(len(table.columns))
@@ -142,6 +142,6 @@ def _write_png(picture: Picture, path: Path, origin: str) -> None:
     image.save(path, optimize=True, pnginfo=info)
 
 
-def as_json(made: Made) -> dict[str, Any]:
-    """Everything, for programs: `page` builds the summary from it."""
-    return {**asdict(made), "items": [{"is": type(item).__name__, **asdict(item)} for item in made.items]}
+def as_json(result: SectionResult) -> dict[str, Any]:
+    """The section as JSON; `results_page` builds the summary from it."""
+    return {**asdict(result), "items": [{"is": type(item).__name__, **asdict(item)} for item in result.items]}

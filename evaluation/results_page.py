@@ -1,4 +1,4 @@
-"""docs/results.md from a folder of results: `python -m hushmq.evaluation.results_page`, or `make results`.
+"""docs/results.md from a folder of results: `python -m hushmq.evaluation.results_page [results]`, or `make results`.
 
 The page begins with where we lose and where we lead. Of each section it has the findings, and the tables and figures
 marked `main`; figures are copied beside it. A quick run is refused: its numbers are no results.
@@ -32,7 +32,7 @@ the versions named at the end; the same seed gives the same numbers, except time
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """The sections of a folder, in their order."""
+    """The sections of a results folder, in their order."""
     found = {}
     for name in SECTIONS:
         path = folder / f"{name}.json"
@@ -45,12 +45,12 @@ def page(sections: dict[str, dict[str, Any]], figures: str) -> str:
     """The whole page; figures lie in the folder `figures` beside it."""
     parts = [HEAD]
     for title, kind in (("Where we lose", "loses"), ("Where we lead", "leads")):
-        told = [
+        lines = [
             f"- {finding.text} ([{made['title']}](#{_anchor(made['title'])}))"
             for made in sections.values()
             for finding in _findings(made, kind)
         ]
-        parts += [f"## {title}", "\n".join(told)]
+        parts += [f"## {title}", "\n".join(lines)]
     for name, made in sections.items():
         parts += [f"## {made['title']}", _unwrapped(made["about"])]
         if made["status"] == "skipped":
@@ -78,7 +78,7 @@ def pictures(sections: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _findings(made: dict[str, Any], kind: str | None = None) -> list[Finding]:
-    """Those of one kind, or all."""
+    """The findings of one kind, or all."""
     items = [item for item in made["items"] if item["is"] == "Finding" and kind in {None, item["kind"]}]
     return [Finding(item["text"], item["kind"]) for item in items]
 
@@ -105,12 +105,12 @@ def _unwrapped(text: str) -> str:
 
 
 def _anchor(title: str) -> str:
-    """As GitHub makes one of a heading."""
+    """GitHub's anchor of a heading."""
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the page and copy its figures."""
+    """Writes the page and copies its figures."""
     parser = argparse.ArgumentParser(prog="python -m hushmq.evaluation.results_page", description=__doc__)
     parser.add_argument(
         "results", type=Path, nargs="?", default=Path("results"), help="the folder (default results)"

@@ -1,10 +1,9 @@
-"""The sections of the evaluation, and what each is given.
+"""The sections of the evaluation, and the job that each receives.
 
 A section is a module with `ABOUT`, a paragraph on what it shows, and `run(job)`, which yields the tables, figures and
-findings of `hushmq.evaluation.section_report` as they are ready. It draws every random number from `job.rng`, so
-that a seed fixes all of them, and says how far it is with `job.progress`. What it cannot do without is asked for
-with `job.recording` or plainly imported: where it is missing, the section is skipped and the reason stands in the
-output.
+findings of `hushmq.evaluation.section_report` as they are ready. It draws every random number from `job.rng`, so that
+the seed determines the results, and reports its progress with `job.progress`. It requests recordings with
+`job.recording` and imports packages directly: if one is missing, the section is skipped, with the reason in the output.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from hushmq.evaluation.section_report import Item
 
 
 class Missing(Exception):
-    """Raised when a recording that a section needs is not there."""
+    """Raised when a recording that a section needs is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a section: quick or in full, from which seed, on which recordings."""
+    """The parameters of one run of a section: quick or full, the seed, the recordings."""
 
     section: str
     quick: bool
     seed: int
     data: Path
     progress: Callable[[float, str], None]
-    """How much is done, from 0 to 1, and what comes now."""
+    """Receives the share done, from 0 to 1, and the current step."""
 
     def rng(self, *purpose: str | float | int) -> np.random.Generator:
-        """Random numbers for one purpose: the same for the same seed, whatever else runs."""
+        """A generator for one purpose, determined by the seed and independent of other purposes."""
         words = "/".join(map(str, (self.section, *purpose)))
         return np.random.default_rng([self.seed, zlib.crc32(words.encode())])
 
     def recording(self, name: str) -> Path:
-        """The file of a recording."""
+        """The path of a recording's file; Missing if it is not there."""
         path = self.data / name
         if not path.is_file():
             raise Missing(f"the recording {name} is not in {self.data}; say with --data where it is")
@@ -50,50 +49,60 @@ class Job:
 
 
 class Module(Protocol):
-    """What a section's module offers."""
+    """The interface of a section's module."""
 
     ABOUT: str
     run: Callable[[Job], Iterator[Item]]
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """Where a section lives, and its title."""
+class EvaluationSection:
+    """The module of a section, and its title."""
 
     module: str
     title: str
 
     def load(self) -> Module:
-        """Import it, with whatever it needs."""
+        """Imports the module and its dependencies."""
         return cast("Module", import_module(self.module))
 
 
 SECTIONS = {
-    "cgssy": Section("hushmq.evaluation.papers.cgssy_noise", "Which noise keeps an ε, after CGSSY"),
-    "attack": Section(
+    "cgssy": EvaluationSection("hushmq.evaluation.papers.cgssy_noise", "Which noise keeps an ε, after CGSSY"),
+    "attack": EvaluationSection(
         "hushmq.evaluation.papers.cgssy_correlation", "What knowing the correlation adds to an attack"
     ),
-    "reconstruct": Section(
+    "reconstruct": EvaluationSection(
         "hushmq.evaluation.papers.cgssy_reconstruction", "How much of a sanitized stream can be reconstructed"
     ),
-    "informed": Section(
+    "informed": EvaluationSection(
         "hushmq.evaluation.sections.informed_attack", "Attackers who know some states: CGSSY's noise and ours"
     ),
-    "synthetic": Section(
+    "synthetic": EvaluationSection(
         "hushmq.evaluation.papers.swc_synthetic", "Markov quilts on synthetic binary chains"
     ),
-    "activity": Section("hushmq.evaluation.papers.swc_activity", "Markov quilts on what thirty people do"),
-    "power": Section("hushmq.evaluation.papers.swc_power", "Markov quilts on a household's power"),
-    "runtime": Section("hushmq.evaluation.papers.swc_runtime", "How long the methods take"),
-    "wsc": Section("hushmq.evaluation.papers.wsc_five_states", "Chains known only by how fast they forget"),
-    "limit": Section(
+    "activity": EvaluationSection(
+        "hushmq.evaluation.papers.swc_activity", "Markov quilts on what thirty people do"
+    ),
+    "power": EvaluationSection("hushmq.evaluation.papers.swc_power", "Markov quilts on a household's power"),
+    "runtime": EvaluationSection("hushmq.evaluation.papers.swc_runtime", "How long the methods take"),
+    "wsc": EvaluationSection(
+        "hushmq.evaluation.papers.wsc_five_states", "Chains known only by how fast they forget"
+    ),
+    "limit": EvaluationSection(
         "hushmq.evaluation.sections.limits", "How far every method is from the limit, on real chains"
     ),
-    "composition": Section("hushmq.evaluation.papers.sc_composition", "What many releases cost together"),
-    "utility": Section("hushmq.evaluation.sections.utility", "What a reader of the histograms gets"),
-    "misfit": Section("hushmq.evaluation.sections.recorded_misfit", "Real data is no first-order chain"),
-    "audit": Section("hushmq.evaluation.sections.audited", "What an audit sees"),
-    "peers": Section(
+    "composition": EvaluationSection(
+        "hushmq.evaluation.papers.sc_composition", "What many releases cost together"
+    ),
+    "utility": EvaluationSection(
+        "hushmq.evaluation.sections.utility", "What a reader of the histograms gets"
+    ),
+    "misfit": EvaluationSection(
+        "hushmq.evaluation.sections.recorded_misfit", "Real data is no first-order chain"
+    ),
+    "audit": EvaluationSection("hushmq.evaluation.sections.audited", "What an audit sees"),
+    "peers": EvaluationSection(
         "hushmq.evaluation.sections.peers", "Other packages: how fast, and what their ε is worth on a stream"
     ),
 }

@@ -1,4 +1,4 @@
-"""What a section of the evaluation yields: tables, figures, and findings in words."""
+"""The output of a section of the evaluation: tables, figures and findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cell = str | float | int | None
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under columns. `name` is the file's; what is `main` also stands on the page of results."""
+    """A table; `name` is the name of its file, and `main` tables are also on the results page."""
 
     name: str
     title: str
@@ -23,7 +23,7 @@ class Table:
     main: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a row that does not fit the columns."""
+        """Raises ValueError for a row that does not match the columns."""
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(
@@ -42,9 +42,9 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A sentence or two with the numbers of this run.
+    """A sentence or two with numbers of this run.
 
-    `leads` and `loses`, where we do better or worse than others or than we wish, also stand at the head of the page.
+    The kinds `leads` and `loses`, better or worse than other methods or than intended, are also at the top of the page.
     """
 
     text: str
@@ -55,7 +55,7 @@ Item = Table | Picture | Finding
 
 
 def shown(cell: Cell) -> str:
-    """A cell as a person reads it: four digits."""
+    """The text of a cell, with four significant digits."""
     if cell is None:
         return "–"
     if isinstance(cell, bool) or not isinstance(cell, float):

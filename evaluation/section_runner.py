@@ -1,4 +1,4 @@
-"""Run sections one after the other and write what they yield."""
+"""Runs sections one after the other and writes their output."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hushmq.evaluation import results_folder as folder
-from hushmq.evaluation.evaluation_progress import Watcher
-from hushmq.evaluation.results_folder import Made
+from hushmq.evaluation.evaluation_progress import ProgressListener
+from hushmq.evaluation.results_folder import SectionResult
 from hushmq.evaluation.section_list import SECTIONS, Job, Missing
 from hushmq.evaluation.section_report import Item
 
@@ -17,8 +17,8 @@ OURS = frozenset({"hushmq", "pufferfish", "agent", "broker", "calibrator", "eval
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be run, and where results go."""
+class EvaluationPlan:
+    """The sections to run, and the results folder."""
 
     names: Sequence[str]
     quick: bool
@@ -27,31 +27,33 @@ class Plan:
     out: Path
 
 
-def run(plan: Plan, watcher: Watcher) -> Iterator[tuple[Made, list[Path]]]:
-    """Each section as it is done, with its files: what is finished is kept whatever happens to the next."""
+def run(plan: EvaluationPlan, listener: ProgressListener) -> Iterator[tuple[SectionResult, list[Path]]]:
+    """Yields each section's result and files when it is finished, so that a later failure loses nothing."""
     for name in plan.names:
-        watcher.begin(name)
-        made = _one(name, plan, watcher)
-        files = folder.write(made, plan.out)
-        outcome = f"skipped: {made.reason}" if made.reason else f"{made.seconds:.1f} s, {len(files)} files"
-        watcher.end(name, outcome)
-        yield made, files
+        listener.begin(name)
+        result = _one(name, plan, listener)
+        files = folder.write(result, plan.out)
+        outcome = (
+            f"skipped: {result.reason}" if result.reason else f"{result.seconds:.1f} s, {len(files)} files"
+        )
+        listener.end(name, outcome)
+        yield result, files
 
 
-def _one(name: str, plan: Plan, watcher: Watcher) -> Made:
+def _one(name: str, plan: EvaluationPlan, listener: ProgressListener) -> SectionResult:
     started = time.monotonic()
     about, reason, items = "", "", list[Item]()
     try:
         module = SECTIONS[name].load()
         about = module.ABOUT
-        items.extend(module.run(Job(name, plan.quick, plan.seed, plan.data, watcher.progress)))
+        items.extend(module.run(Job(name, plan.quick, plan.seed, plan.data, listener.progress)))
     except Missing as missing:
         reason = str(missing)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] in OURS:
             raise
         reason = f"it needs {error.name}, which is not installed"
-    return Made(
+    return SectionResult(
         name=name,
         title=SECTIONS[name].title,
         about=about,

@@ -1,1 +1,1 @@
-"""Attackers: from a sanitized stream, and perhaps some true states, to a guess of the others (CGSSY 4.1 and 4.3)."""
+"""Attackers: estimate true states from a sanitized stream and possibly some known states (CGSSY 4.1 and 4.3)."""

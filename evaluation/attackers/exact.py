@@ -1,8 +1,8 @@
-"""The best attacker on one tick, exactly: every output of a stream of up to some forty ticks, nothing simulated.
+"""The Bayes-optimal attacker on one tick, by enumeration of all outputs of a stream of up to about forty ticks.
 
-Given the state at the attacked tick, what lies before it and what lies after it are independent. So each side's 2^l
-outputs are listed once, with their likelihoods in either case, and the sides are joined by sorting one of them:
-2^l·l steps where listing all outputs of the stream would take 2^(2l).
+Given the state at the attacked tick, past and future are independent. The 2^l outputs of each side are therefore
+enumerated separately, with their likelihoods given either state, and combined by sorting one side: 2^l·l steps instead
+of 2^(2l) for all outputs of the stream.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from hushmq.evaluation.attackers.hidden import Floats, Hidden
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A true state the attacker is told: so many ticks away from the attacked one, 1 or more."""
+class KnownState:
+    """A true state that the attacker knows, at a distance of at least one tick from the attacked one."""
 
     distance: int
     state: int
 
 
-def side(hidden: Hidden, ticks: int, known: Known | None = None) -> Floats:
+def side_likelihoods(hidden: Hidden, ticks: int, known: KnownState | None = None) -> Floats:
     """P(outputs | X_i = a, known), a row for each a and a column for each output of the ticks on one side.
 
-    A known state shields everything beyond it, and its own output says nothing more: only the ticks before it count.
-    The same for both sides, since a two-state chain is reversible.
+    Given a known state, its output and everything beyond it are irrelevant: only the ticks before it matter. The result
+    is the same for both sides, because a two-state chain is reversible.
     """
     step, emission = hidden.step, hidden.emission
     far = np.ones((2, 1))
     if known is not None:
         ticks = min(ticks, known.distance - 1)
         reach = np.linalg.matrix_power(step, known.distance)[:, known.state]
-        # With fewer ticks published than lie in between, the rest are silent.
+        # Ticks between the last output and the known state have no output.
         far = np.linalg.matrix_power(step, known.distance - ticks)[:, known.state][:, None]
     for _ in range(ticks):
         far = step @ np.concatenate([emission[:, z, None] * far for z in (0, 1)], axis=1)
@@ -43,18 +43,18 @@ def side(hidden: Hidden, ticks: int, known: Known | None = None) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
-    """One tick attacked: P(X_i = a | known) and P(outputs | X_i = a, known) on the left, with z_i, and on the right."""
+class ExactAttack:
+    """An attack on one tick: P(X_i = a | known), and P(outputs | X_i = a, known) left, with z_i, and right."""
 
     prior: Floats
     left: Floats
     right: Floats
 
     def success(self) -> float:
-        """How often the likelier state is the true one: Σ over outputs of max_a P(X_i = a, outputs | known)."""
+        """The success of the maximum a posteriori guess: Σ over outputs of max_a P(X_i = a, outputs | known)."""
         right, zeros, ones = self._sorted_right()
         left = self.prior[:, None] * self.left
-        # X_i = 0 is likelier where the right side's ratio is at least this.
+        # X_i = 0 is the more likely state where the right side's ratio is at least this.
         first = np.searchsorted(right, np.log(left[1]) - np.log(left[0]))
         above, below = zeros[-1] - zeros[first], ones[first]
         return float((left[0] * above + left[1] * below).sum())
@@ -64,8 +64,8 @@ class Attack:
         left, right = (np.log(each[0]) - np.log(each[1]) for each in (self.left, self.right))
         return float(max(left.max() + right.max(), -left.min() - right.min()))
 
-    def chance_above(self, epsilon: float) -> float:
-        """The probability, given what is known, of an output that changes the odds by more than e^ε."""
+    def probability_above(self, epsilon: float) -> float:
+        """The probability, given the known states, of an output that changes the odds by more than e^ε."""
         right, zeros, ones = self._sorted_right()
         lean = np.log(self.left[0]) - np.log(self.left[1])
         chance = 0.0
@@ -76,7 +76,7 @@ class Attack:
         return chance
 
     def _sorted_right(self) -> tuple[Floats, Floats, Floats]:
-        """The right side's log-ratios, rising, and the cumulated likelihoods given 0 and given 1, from 0 to 1."""
+        """The right side's log-ratios in ascending order, and cumulative likelihoods given 0 and given 1."""
         ratios = np.log(self.right[0]) - np.log(self.right[1])
         order = np.argsort(ratios)
         totals = [np.concatenate([[0.0], np.cumsum(self.right[a][order])]) for a in (0, 1)]
@@ -84,13 +84,18 @@ class Attack:
 
 
 def attack(
-    hidden: Hidden, before: int, after: int, *, left: Known | None = None, right: Known | None = None
-) -> Attack:
-    """The attack on the tick with so many ticks before and after it, told a state on the left, the right, or none."""
+    hidden: Hidden,
+    before: int,
+    after: int,
+    *,
+    left: KnownState | None = None,
+    right: KnownState | None = None,
+) -> ExactAttack:
+    """The attack on a tick, given the numbers of outputs before and after it and a known state per side, if any."""
     prior = hidden.stationary
     for known in (left, right):
         if known is not None:
             prior = prior * np.linalg.matrix_power(hidden.step, known.distance)[:, known.state]
-    near = side(hidden, before, left)
+    near = side_likelihoods(hidden, before, left)
     seen = np.concatenate([hidden.emission[:, z, None] * near for z in (0, 1)], axis=1)
-    return Attack(prior / prior.sum(), seen, side(hidden, after, right))
+    return ExactAttack(prior / prior.sum(), seen, side_likelihoods(hidden, after, right))

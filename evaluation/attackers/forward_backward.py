@@ -1,6 +1,6 @@
-"""The forward–backward attacker: the likelier state at every tick given all outputs (CGSSY's correlation-aware one).
+"""The forward–backward attacker: the most likely state at every tick given all outputs (CGSSY's correlation-aware one).
 
-Given what it knows, no attacker is right more often at a single tick. It may also be told true states.
+Given the chain, the noise and the known states, no attacker is right more often at a single tick.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ UNKNOWN = -1
 def posteriors(hidden: Hidden, outputs: States, known: NDArray[np.int8] | None = None) -> Floats:
     """P(X_t = 1 | all outputs of the stream, known states), one row per stream.
 
-    `known` has the shape of `outputs`, with the true state where the attacker is told it and −1 elsewhere.
+    `known` has the shape of `outputs`, with the true state where the attacker knows it and −1 elsewhere.
     """
     evidence = hidden.emission.T[outputs.T]  # tick, stream, state
     if known is not None:
-        told = known.T
+        given = known.T
         for state in (0, 1):
-            evidence[told == state, 1 - state] = 0.0
+            evidence[given == state, 1 - state] = 0.0
     ticks, step = len(evidence), hidden.step
     before = np.empty_like(evidence)
-    belief = np.broadcast_to(hidden.stationary, evidence.shape[1:])
+    filtered = np.broadcast_to(hidden.stationary, evidence.shape[1:])
     for tick in range(ticks):
-        # Only the ratio of the two states matters, so each tick is scaled to sum to one.
-        belief = belief * evidence[tick]
-        belief = belief / belief.sum(axis=1, keepdims=True)
-        before[tick] = belief
-        belief = belief @ step
+        # Only the ratio of the two states matters, so each tick is normalised.
+        filtered = filtered * evidence[tick]
+        filtered = filtered / filtered.sum(axis=1, keepdims=True)
+        before[tick] = filtered
+        filtered = filtered @ step
     found = np.empty(outputs.T.shape)
     after = np.ones(evidence.shape[1:])
     for tick in range(ticks - 1, -1, -1):
@@ -43,5 +43,5 @@ def posteriors(hidden: Hidden, outputs: States, known: NDArray[np.int8] | None =
 
 
 def guess(hidden: Hidden, outputs: States, known: NDArray[np.int8] | None = None) -> States:
-    """The likelier state at every tick."""
+    """The most likely state at every tick."""
     return (posteriors(hidden, outputs, known) > 0.5).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""What every attacker believes: a stationary binary chain seen through independent noise."""
+"""The attackers' model: a stationary binary chain observed through independent noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
 Floats = NDArray[np.float64]
 States = NDArray[np.uint8]
@@ -19,7 +19,7 @@ class Hidden:
 
     q: float
     r: float
-    noise: Noise
+    noise: BinaryNoise
 
     @property
     def stationary(self) -> Floats:
@@ -37,18 +37,18 @@ class Hidden:
         return np.array([[1 - self.noise.rho0, self.noise.rho0], [self.noise.rho1, 1 - self.noise.rho1]])
 
     def paths(self, streams: int, ticks: int, rng: np.random.Generator) -> States:
-        """True states of so many streams (rows)."""
+        """Sampled true states, one stream per row."""
         draws = rng.random((ticks, streams))
         found = np.empty((ticks, streams), dtype=np.uint8)
         state = draws[0] < self.stationary[1]
         found[0] = state
         for tick in range(1, ticks):
-            # From 0 one moves with q, from 1 one stays with 1 − r.
+            # The next state is 1 with probability q from 0 and 1 − r from 1.
             state = draws[tick] < np.where(state, 1 - self.r, self.q)
             found[tick] = state
         return np.ascontiguousarray(found.T)
 
     def sanitize(self, states: States, rng: np.random.Generator) -> States:
-        """Simulated noise on true states, drawn with a seed: never what a device sends."""
+        """Outputs of true states under simulated noise from a seeded generator, which a device never uses."""
         flips = rng.random(states.shape) < np.where(states == 0, self.noise.rho0, self.noise.rho1)
         return states ^ flips.astype(np.uint8)

@@ -1,8 +1,8 @@
-"""The LSTM attacker: a small recurrent network that learns from true states, with no chain in mind (CGSSY section 4.3).
+"""The LSTM attacker: a recurrent network trained on true states, without a model of the chain (CGSSY section 4.3).
 
-It is trained on pairs of outputs and true states, which no real attacker has, so its success is an upper picture of
-what learning can do. The network is the paper's: each output of a window embedded in four dimensions, an LSTM, one
-linear layer on its last state. PyTorch is an extra (`hushmq[lstm]`) and is imported only when the attacker trains.
+It is trained on pairs of outputs and true states, which no real attacker has, so its success is optimistic. The network
+is the paper's: each output of a window embedded in four dimensions, an LSTM, one linear layer on its last state.
+PyTorch is an extra (`hushmq[lstm]`) and is imported only for training.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ EMBEDDED = 4
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How the network is trained. The window is odd: it guesses the state in its middle.
+    """Training parameters. The window is odd; the network predicts the state in its middle.
 
-    `steps` is how many batches it sees, the same for a short record and a long one.
+    `steps` is the number of batches, independent of the length of the record.
     """
 
     window: int = 31
@@ -49,15 +49,15 @@ def success(
     seed: int,
     advance: Callable[[], None] = lambda: None,
 ) -> float:
-    """The share of states it guesses in parts of the stream it was not trained on: cross-validation in blocks.
+    """The share of correct guesses by cross-validation over contiguous blocks.
 
-    Blocks, because shuffled ticks would have neighbours among those learned from, with nearly the same window.
-    `advance` is called after each of the folds.
+    Shuffled ticks would have neighbours with nearly the same window in the training set. `advance` is called after
+    each fold.
     """
     import torch  # noqa: PLC0415  # an extra, and slow to import
 
     torch.manual_seed(seed)
-    torch.set_num_threads(1)  # so small a network is slower on more, and its sums would depend on them
+    torch.set_num_threads(1)  # faster for so small a network, and reproducible
     half = training.window // 2
     windows = np.ascontiguousarray(sliding_window_view(outputs, training.window))
     targets = states[half : len(states) - half]

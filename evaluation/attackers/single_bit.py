@@ -1,4 +1,4 @@
-"""The single-bit attacker: knows nothing of the chain and takes every output for the state (CGSSY section 4.1)."""
+"""The single-bit attacker: ignores the chain and takes every output as the state (CGSSY section 4.1)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from hushmq.evaluation.attackers.hidden import Hidden, States
 
 
 def guess(outputs: States) -> States:
-    """The output itself, the likelier cause as long as ρ0 + ρ1 < 1."""
+    """The output itself: the maximum likelihood guess as long as ρ0 + ρ1 < 1."""
     return outputs
 
 
 def success(hidden: Hidden) -> float:
-    """How often it is right: π0·(1−ρ0) + π1·(1−ρ1)."""
+    """Its success probability: π0·(1−ρ0) + π1·(1−ρ1)."""
     return float(hidden.stationary @ hidden.emission.diagonal())

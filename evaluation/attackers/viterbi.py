@@ -1,4 +1,4 @@
-"""The Viterbi attacker: the one path that is likeliest as a whole (CGSSY section 4.3)."""
+"""The Viterbi attacker: the most likely path as a whole (CGSSY section 4.3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hushmq.evaluation.attackers.hidden import Hidden, States
 
 
 def guess(hidden: Hidden, outputs: States) -> States:
-    """The likeliest path of each stream (row); of two equally likely ones, the one with a 0 at the last difference."""
+    """The most likely path of each stream (row); ties are broken in favour of 0 at the last difference."""
     log_step, log_emission = np.log(hidden.step), np.log(hidden.emission)
     streams, ticks = outputs.shape
     best = np.log(hidden.stationary) + log_emission.T[outputs[:, 0]]  # stream, state

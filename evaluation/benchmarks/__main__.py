@@ -1,20 +1,33 @@
-"""`python -m hushmq.evaluation.benchmarks [NAME …]`: run benchmarks and print their rows, as a table or as JSON."""
+"""`python -m hushmq.evaluation.benchmarks [NAME …]`: run benchmarks, print their rows as they come, keep them as JSON.
+
+A benchmark is a module with `run()`, which yields `Row`s. One that fails is reported and the others still run; the exit
+code is then 1. Every run is kept in results/bench, and each row is shown beside its value in the last run that has it.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib import import_module
-from importlib.metadata import version
+from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from hushmq.evaluation.benchmarks.benchmark_row import Row
+from hushmq.evaluation.benchmarks.benchmark_run import (
+    Run,
+    earlier_runs,
+    last_value,
+    machine_facts,
+    read_run,
+    run_path,
+)
 
 BENCHMARKS = {
     "agent": "agent_speed",
@@ -35,45 +48,128 @@ BENCHMARKS = {
 }
 """By name, the module that measures it."""
 
+HELPERS = {"benchmark_cohort", "benchmark_row", "benchmark_run", "load_processes"}
+"""Modules of this package that measure nothing."""
 
-def names() -> list[str]:
-    """Every benchmark that there is."""
-    return list(BENCHMARKS)
-
-
-def table(results: dict[str, list[Row]]) -> Table:
-    shown = Table(
-        title=f"hushmq {version('hushmq')}, Python {platform.python_version()}, both sides in one run"
-    )
-    for heading in ("benchmark", "measured", "against", "ratio", "aim"):
-        shown.add_column(heading, justify="right" if heading == "ratio" else "left")
-    for name, rows in results.items():
-        shown.add_section()
-        for row in rows:
-            ratio = "" if row.ratio is None else f"{row.ratio:,.3g}×"
-            value = "–" if row.value is None else f"{row.value:,.4g} {row.unit}"
-            shown.add_row(f"{name}: {row.name}", value, row.against, ratio, row.aim)
-    return shown
+FOLDER = Path("results/bench")
+EXAMPLES = """\
+examples:
+  make bench                                  all of them, for half an hour or more; see --list
+  make bench ARGS="draw sanitize"             two of them, beside the last run that has them
+  make bench ARGS="draw --against FILE"       beside one run, from results/bench or from elsewhere
+  make bench ARGS="draw --json" > rows.json   the rows as one JSON object, progress on stderr
+"""
+COLUMNS: tuple[tuple[str, int, JustifyMethod], ...] = (
+    ("benchmark", 52, "left"),
+    ("measured", 20, "right"),
+    ("last run", 20, "right"),
+    ("against", 40, "left"),
+    ("ratio", 9, "right"),
+    ("aim", 14, "left"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m hushmq.evaluation.benchmarks", description=__doc__)
-    parser.add_argument("name", nargs="*", help=f"which to run (default: all): {', '.join(names())}")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    args = parser.parse_args(argv)
-    if unknown := sorted(set(args.name) - set(names())):
-        print(f"benchmarks: no {', '.join(unknown)}: choose from {', '.join(names())}", file=sys.stderr)
+    args = _parser().parse_args(argv)
+    if args.list:
+        for name in BENCHMARKS:
+            print(f"{name:<11} {_subject(name)}")
+        return 0
+    if unknown := sorted(set(args.name) - set(BENCHMARKS)):
+        print(f"benchmarks: no {', '.join(unknown)}: choose from {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
-    results = {}
-    progress = Console(stderr=True)
-    for name in args.name or names():
-        with progress.status(f"measuring {name}"):
-            results[name] = import_module(f"{__package__}.{BENCHMARKS[name]}").run()
+    try:
+        earlier = [read_run(args.against)] if args.against else earlier_runs(args.out)
+    except (OSError, ValueError) as problem:
+        print(f"benchmarks: --against: {problem}", file=sys.stderr)
+        return 2
+    now = time.time()
+    run, path = Run(machine_facts(now=now)), run_path(args.out, now=now)
+    shown = Console(width=170, stderr=args.json, highlight=False, markup=False)
+    _measure(args.name or list(BENCHMARKS), run, path, earlier, shown)
     if args.json:
-        print(json.dumps({name: [asdict(row) for row in rows] for name, rows in results.items()}))
-    else:
-        Console(width=None if sys.stdout.isatty() else 160).print(table(results))
-    return 0
+        print(json.dumps({name: [asdict(row) for row in rows] for name, rows in run.results.items()}))
+    for name, error in run.failed.items():
+        print(f"benchmarks: {name} failed: {error}", file=sys.stderr)
+    print(f"benchmarks: kept as {path}", file=sys.stderr)
+    return 1 if run.failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m hushmq.evaluation.benchmarks",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="*", help=f"which to run (default: all): {', '.join(BENCHMARKS)}")
+    parser.add_argument("--json", action="store_true", help="print one JSON object; the table goes to stderr")
+    parser.add_argument("--list", action="store_true", help="say what each benchmark measures, and run none")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help="compare with this run (default: the newest with the row)",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=FOLDER, metavar="FOLDER", help=f"where runs are kept (default: {FOLDER})"
+    )
+    return parser
+
+
+def _measure(names: Iterable[str], run: Run, path: Path, earlier: Sequence[Run], shown: Console) -> None:
+    """Run each benchmark, print each row when it is there, and keep the run after each row."""
+    machine = run.machine
+    shown.print(
+        f"hushmq {machine['versions']['hushmq']}, commit {machine['commit']}, Python {machine['python']}, "
+        f"{machine['cores']} cores ({machine['processor']}), load {machine['load']}"
+    )
+    shown.print(_line(*(heading for heading, _, _ in COLUMNS)), style="bold")
+    for name in names:
+        began = time.perf_counter()
+        print(f"benchmarks: measuring {name} …", file=sys.stderr, flush=True)
+        rows = run.results[name] = []
+        try:
+            for row in import_module(f"{__package__}.{BENCHMARKS[name]}").run():
+                rows.append(row)
+                shown.print(_cells(name, row, last_value(earlier, name, row.name)))
+                shown.file.flush()
+                run.write(path)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the others still run
+            traceback.print_exc()
+            run.failed[name] = f"{type(problem).__name__}: {problem}"
+            run.write(path)
+        took = time.perf_counter() - began
+        print(f"benchmarks: {name} took {took:.0f} s", file=sys.stderr, flush=True)
+
+
+def _subject(name: str) -> str:
+    """The first sentence of the benchmark's module."""
+    text = import_module(f"{__package__}.{BENCHMARKS[name]}").__doc__ or ""
+    return text.strip().splitlines()[0]
+
+
+def _cells(benchmark: str, row: Row, last: float | None) -> Table:
+    value = "–" if row.value is None else f"{_number(row.value)} {row.unit}"
+    before = "" if last is None else _number(last)
+    if last and row.value is not None:
+        before += f" ({row.value / last - 1:+.0%})"
+    ratio = "" if row.ratio is None else f"{_number(row.ratio, digits=3)}×"
+    return _line(f"{benchmark}: {row.name}", value, before, row.against, ratio, row.aim)
+
+
+def _number(value: float, *, digits: int = 4) -> str:
+    """So many significant digits, and all those before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+
+
+def _line(*cells: str) -> Table:
+    """One row of the table: the widths are fixed, so that each can be printed before the next is known."""
+    line = Table.grid(padding=(0, 2, 0, 0))
+    for _, width, justify in COLUMNS:
+        line.add_column(width=width, justify=justify)
+    line.add_row(*cells)
+    return line
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The agent's speed and size: acknowledged throughput, memory, CPU at 2 Hz, start, forced writes.
+"""The agent's speed and size: acknowledged throughput, memory, CPU time at 2 Hz, start-up time, fsyncs.
 
 From a sample to a batch: sanitize.py.
 """
@@ -23,7 +23,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from hushmq.agent.publish import Publisher
-from hushmq.agent.storage.outbox import Made, Outbox
+from hushmq.agent.storage.outbox import MadeBatch, Outbox
 from hushmq.broker.contract.messages import (
     Assumption,
     Audiences,
@@ -34,10 +34,10 @@ from hushmq.broker.contract.messages import (
     Threshold,
     encode,
 )
-from hushmq.broker.contract.noise_message import Flips
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import pack
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import theta_of
+from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.provision.access_rights import Identity, Site
@@ -45,26 +45,25 @@ from hushmq.broker.provision.broker_process import BrokerProcess
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.broker.service.log import logger
 from hushmq.evaluation.benchmarks.benchmark_row import Row
-from hushmq.pufferfish.binary.stream_loss import Box, optimal_noise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
 
 TOPICS = Topics("bench")
 DEVICE = "device"
 OPS, CALIBRATOR = PrivateKey(b"o" * 32), PrivateKey(b"c" * 32)
-THETA = Box(0.05, 0.5, 0.05, 0.5)
+THETA = BinaryTheta(0.05, 0.5, 0.05, 0.5)
 QUIET = logger("error", "json", open(os.devnull, "w"))  # noqa: SIM115  # lives as long as the benchmark
 
 
-def run() -> list[Row]:
+def run() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="hushmq-bench-") as folder:
         path = Path(folder)
         with NatsServer(_site(), path / "nats") as broker:
-            return [
-                *_throughput(broker, path / "throughput"),
-                *_start(broker, path / "start"),
-                *_at_two_hertz(broker, path / "idle"),
-                *_memory(path / "full"),
-                *_forced_writes(path / "forced"),
-            ]
+            yield from _throughput(broker, path / "throughput")
+            yield from _start(broker, path / "start")
+            yield from _at_two_hertz(broker, path / "idle")
+            yield from _memory(path / "full")
+            yield from _forced_writes(path / "forced")
 
 
 def _site() -> Site:
@@ -83,7 +82,7 @@ def _policy(period_ms: int) -> Policy:
         states=("low", "high"),
         period_ms=period_ms,
         discretiser=Threshold(at=75.0, hysteresis=2.0),
-        theta=Assumption(start=theta_of(THETA), floor=theta_of(THETA)),
+        theta=Assumption(start=theta_message(THETA), floor=theta_message(THETA)),
         epsilon=Audiences(operator=2.0, public=1.0),
         windows={},
     )
@@ -97,15 +96,15 @@ def _noise() -> NoiseSetting:
         policy=1,
         cohort="bench",
         stream="motion",
-        theta=theta_of(THETA),
-        noise=Flips(rho0=best.rho0, rho1=best.rho1),
+        theta=theta_message(THETA),
+        noise=BinaryNoiseMessage(rho0=best.rho0, rho1=best.rho1),
     )
 
 
 def _best(
     call: Callable[[], object], times: int = 5, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """The shortest of several runs, in seconds of the clock."""
+    """The shortest of several runs, in wall-clock seconds."""
     found = []
     for _ in range(times):
         began = clock()
@@ -125,7 +124,7 @@ def _throughput(broker: BrokerProcess, folder: Path) -> list[Row]:
     payloads = _payloads(count)
     folder.mkdir()
     outbox = Outbox(folder, max_bytes=10**9, max_age_s=10**9)
-    made = [Made("motion", 100 * n, 100 * n + 99, payload) for n, payload in enumerate(payloads)]
+    made = [MadeBatch("motion", 100 * n, 100 * n + 99, payload) for n, payload in enumerate(payloads)]
     outbox.commit(made, periods={"motion": 2}, seen={}, now_ms=0)
     posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
     connection = Connection(endpoints=[broker.endpoint(DEVICE)], client_id="bench", log=QUIET)
@@ -226,11 +225,14 @@ def _agent(config: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield child
     finally:
         child.send_signal(signal.SIGTERM)
-        child.wait(10)
+        try:
+            child.wait(30)
+        finally:
+            child.kill()
 
 
 class _Listener:
-    """Ops and the calibrator in one: pushes settings, and notes when batches arrive."""
+    """Acts as ops and as the calibrator: pushes settings, and records when batches arrive."""
 
     def __init__(self, broker: BrokerProcess, period_ms: int) -> None:
         self.arrived = threading.Event()
@@ -315,7 +317,7 @@ FULL = """
 import json, sys, threading, time
 from pathlib import Path
 from hushmq.agent.agent_config import load
-from hushmq.agent.daemon import Agent
+from hushmq.agent.daemon import AgentDaemon
 from hushmq.agent.sources.tick import Clock
 from hushmq.broker.service.log import logger
 
@@ -325,13 +327,13 @@ config = load(Path(sys.argv[1]), {})
 (config.folder / "settings" / "noise-motion.json").write_text(sys.argv[3])
 began = time.time_ns()
 fast = Clock(wall=lambda: began + 50 * (time.time_ns() - began), steady=lambda: 50 * time.monotonic_ns())
-agent = Agent(config, log=logger("error"), clock=fast)
+agent = AgentDaemon(config, log=logger("error"), clock=fast)
 thread = threading.Thread(target=agent.run)
 thread.start()
-before = agent._outbox.books["motion"].sampled
+before = agent._outbox.balances["motion"].sampled
 
 def sampled():
-    return agent._outbox.books["motion"].sampled - before
+    return agent._outbox.balances["motion"].sampled - before
 
 def resident():
     return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0]) / 1024
@@ -356,14 +358,14 @@ def _memory(folder: Path) -> list[Row]:
     (folder / "state").mkdir()
     outbox = Outbox(folder / "state", max_bytes=64 << 20, max_age_s=10**9)
     tick = 10**11
-    while outbox.books.get("motion") is None or not outbox.books["motion"].dropped:
+    while outbox.balances.get("motion") is None or not outbox.balances["motion"].dropped:
         made = []
         for _ in range(10_000):
             tick += 2
             batch = Batch(first=tick, after=tick - 2, count=1, states=pack([1]), noise=1)
-            made.append(Made("motion", tick, tick, encode(batch)))
+            made.append(MadeBatch("motion", tick, tick, encode(batch)))
         outbox.commit(made, periods={"motion": 2}, seen={}, now_ms=time.time_ns() // 1_000_000)
-    batches = outbox.books["motion"].buffered
+    batches = outbox.balances["motion"].buffered
     outbox.close()
     settings = [encode(OPS.sign(_policy(2))).decode(), encode(CALIBRATOR.sign(_noise())).decode()]
     done = subprocess.run(
@@ -386,20 +388,20 @@ def _memory(folder: Path) -> list[Row]:
 HOUR = """
 import sys
 from pathlib import Path
-from hushmq.agent.storage.outbox import Made, Outbox
+from hushmq.agent.storage.outbox import MadeBatch, Outbox
 from hushmq.broker.contract.messages import Counted
 
 outbox = Outbox(Path(sys.argv[1]), max_bytes=64 << 20, max_age_s=10**9)
 for beat in range(360):
     seen = {"motion": Counted(highest=20 * beat - 1)} if beat else {}
-    made = [Made("motion", 20 * beat, 20 * beat + 19, bytes(120))]
+    made = [MadeBatch("motion", 20 * beat, 20 * beat + 19, bytes(120))]
     outbox.commit(made, periods={"motion": 500}, seen=seen, now_ms=10_000 * beat)
 outbox.close()
 """
 
 
 def _forced_writes(folder: Path) -> list[Row]:
-    """How often an hour at 2 Hz and a beat of ten seconds forces the disk, counted by strace where it is installed."""
+    """The number of fsyncs of an hour at 2 Hz with a beat of ten seconds, counted by strace if it is installed."""
     if shutil.which("strace") is None:
         return []
     folder.mkdir()
@@ -422,13 +424,13 @@ def _forced_writes(folder: Path) -> list[Row]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Seconds that all threads of a process have run, to the nanosecond."""
+    """The CPU time of all threads of a process in seconds, with nanosecond resolution."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def _memory_mb(pid: int) -> tuple[float, float]:
-    """Resident and private memory."""
+    """Resident and private memory in megabytes."""
     said = Path(f"/proc/{pid}/status").read_text()
     resident, private = (int(said.split(f"{name}:")[1].split()[0]) / 1024 for name in ("VmRSS", "RssAnon"))
     return resident, private

@@ -1,4 +1,4 @@
-"""A cohort's database for a benchmark: in a folder that is gone afterwards, its keys, its policy followed."""
+"""A cohort for a benchmark, with a temporary database, keys and an adopted policy."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.service.log import logger
 from hushmq.calibrator.cohort import Cohort
-from hushmq.calibrator.ingest.receive import Arrived
-from hushmq.calibrator.store import tables as store
+from hushmq.calibrator.ingest.inbox import Arrived
+from hushmq.calibrator.store.open_database import open_store, sqlite_url
 
 OPS, KEY = PrivateKey.generate(), PrivateKey.generate()
 TOPICS = Topics("bench")
 
 
 @contextmanager
-def benched(
+def temporary_cohort(
     policy: Policy, *, clock: Callable[[], float] = time.time, grace_s: float = 1.0
 ) -> Iterator[tuple[Cohort, Engine]]:
-    """The cohort, and its database."""
+    """Yields the cohort and its database."""
     with tempfile.TemporaryDirectory() as folder:
-        engine = store.open_store(store.sqlite_url(Path(folder) / "ledger.db"))
+        engine = open_store(sqlite_url(Path(folder) / "ledger.db"))
         cohort = Cohort(
             engine,
             cohort=TOPICS.cohort,
@@ -38,7 +38,7 @@ def benched(
             clock=clock,
             log=logger("error"),
         )
-        cohort.take([Arrived(TOPICS.policy, encode(OPS.sign(policy)))])
+        cohort.receive([Arrived(TOPICS.policy, encode(OPS.sign(policy)))])
         try:
             yield cohort, engine
         finally:

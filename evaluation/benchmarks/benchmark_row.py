@@ -1,4 +1,4 @@
-"""One line of a benchmark: what was measured, against what, and what we aim at."""
+"""One row of a benchmark: the measured value, its reference, and the aim."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measured value, the side it was compared with in the same run, and the aim.
+    """A measured value, the reference measured in the same run, and the aim.
 
     Without a value nothing could be measured, and `against` says why.
     """

@@ -1,4 +1,4 @@
-"""NATS beside Mosquitto, both as we configure them, keeping all they acknowledge: one device to one reader.
+"""NATS against Mosquitto, both as we configure them, with persistence: one device to one reader.
 
 QoS 1, the reader's session is kept, fifty messages in flight. The brokers take turns: both meet the same machine.
 """
@@ -53,7 +53,7 @@ def run(*, turns: int = TURNS, seconds: float = SECONDS) -> list[Row]:
 
 
 def _delivered(server: BrokerProcess, seconds: float) -> float:
-    """Messages a second that the reader gets while the writer goes as fast as it may."""
+    """Messages per second that the reader receives while the writer sends as fast as it can."""
     topics, arrived, room = Topics("pair"), [0], threading.Semaphore(WINDOW)
 
     def count(_topic: str, _payload: bytes, _retained: bool) -> None:

@@ -1,4 +1,4 @@
-"""Calibrating a binary stream: ours against bisection on the papers' recursion.
+"""Calibration of a binary stream: ours against bisection on the papers' recursion.
 
 `plain_noise` is what one writes first: bisect the tilt of each direction, and for each try iterate CGSSY's recursion
 tick by tick until it stands still; for the informed adversary also from every known instant, both values. Both sides
@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
 from hushmq.evaluation.benchmarks.benchmark_row import Row
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise, optimal_noise
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
 
 T = TypeVar("T")
 
 SHORTEST = 1e-3
-"""Seconds that are timed at the least: processor clocks may move in steps."""
+"""The least time measured, in seconds: processor clocks may have a coarse resolution."""
 
 STILL = 1e-13
-"""A recursion that moves by less stands still."""
+"""The change at which a recursion has converged."""
 
 
 def fastest(work: Callable[[], T], *, rounds: int = 5, times: int = 1) -> tuple[float, T]:
@@ -44,13 +47,13 @@ def fastest(work: Callable[[], T], *, rounds: int = 5, times: int = 1) -> tuple[
 
 
 def plain_loss(q: float, r: float, tau: float, adversary: Adversary) -> float:
-    """The loss favouring 0 of an endless stream, q+r < 1, by iterating until nothing moves."""
+    """The loss favouring 0 of an endless stream, q+r < 1, by iteration until convergence."""
     m, ratio, before = math.exp(tau), 1.0, 0.0
     while abs(ratio - before) > STILL * ratio:
         before, ratio = ratio, (m * ratio * (1 - q) + q) / (m * ratio * r + 1 - r)
     side = math.log(ratio)
     if adversary == "informed":
-        # From a known state y the ratio starts at P[0][y]/P[1][y], and what y tells by itself is taken off again.
+        # From a known state y the ratio starts at P[0][y]/P[1][y], and the log-ratio of y alone is subtracted.
         for seen, known in (((1 - q) / r, (1 - q, r)), (q / (1 - r), (q, 1 - r))):
             own, alone = seen, known
             while True:
@@ -64,8 +67,8 @@ def plain_loss(q: float, r: float, tau: float, adversary: Adversary) -> float:
     return tau + 2 * side
 
 
-def plain_noise(q: float, r: float, epsilon: float, adversary: Adversary) -> Noise:
-    """The noise where both directions lose ε, by bisection."""
+def plain_noise(q: float, r: float, epsilon: float, adversary: Adversary) -> BinaryNoise:
+    """The noise with loss ε in both directions, by bisection."""
 
     def limit(q: float, r: float) -> float:
         low, high = 0.0, epsilon
@@ -78,7 +81,7 @@ def plain_noise(q: float, r: float, epsilon: float, adversary: Adversary) -> Noi
         return math.exp(low)
 
     m0, m1 = limit(q, r), limit(r, q)
-    return Noise((m0 - 1) / (m0 * m1 - 1), (m1 - 1) / (m0 * m1 - 1))
+    return BinaryNoise((m0 - 1) / (m0 * m1 - 1), (m1 - 1) / (m0 * m1 - 1))
 
 
 CHAINS = {
@@ -87,32 +90,28 @@ CHAINS = {
 }
 
 
-def run() -> list[Row]:
-    """One chain for both adversaries, then what is not one chain with q+r < 1."""
-    rows = []
+def run() -> Iterator[Row]:
+    """One chain with q+r < 1 for both adversaries, then several chains and negative correlation."""
     aims: tuple[tuple[Adversary, int, str], ...] = (("prior", 50, "≤ 20 µs"), ("informed", 5, "≤ 2 ms"))
     for adversary, times, aim in aims:
         for name, (q, r) in CHAINS.items():
             ours, noise = fastest(
-                partial(optimal_noise, Box.point(q, r), 1.0, adversary), rounds=30, times=times
+                partial(optimal_noise, BinaryTheta.point(q, r), 1.0, adversary), rounds=30, times=times
             )
             plain, check = fastest(partial(plain_noise, q, r, 1.0, adversary), rounds=1)
             if not math.isclose(noise.rho0, check.rho0, rel_tol=1e-8):
                 raise RuntimeError(f"{name}, {adversary}: {noise} and {check} disagree")
-            rows.append(
-                Row(
-                    f"calibrate at ε=1, {adversary}, {name}",
-                    ours * 1e6,
-                    "µs",
-                    f"bisection on the recursion ({plain * 1e3:,.1f} ms)",
-                    plain / ours,
-                    aim,
-                )
+            yield Row(
+                f"calibrate at ε=1, {adversary}, {name}",
+                ours * 1e6,
+                "µs",
+                f"bisection on the recursion ({plain * 1e3:,.1f} ms)",
+                plain / ours,
+                aim,
             )
         for name, theta in (
-            ("box [.05, .2]²", Box(0.05, 0.2, 0.05, 0.2)),
-            ("alternating, q=.7 r=.6", Box.point(0.7, 0.6)),
+            ("box [.05, .2]²", BinaryTheta(0.05, 0.2, 0.05, 0.2)),
+            ("alternating, q=.7 r=.6", BinaryTheta.point(0.7, 0.6)),
         ):
             ours, _ = fastest(partial(optimal_noise, theta, 1.0, adversary), rounds=3)
-            rows.append(Row(f"calibrate at ε=1, {adversary}, {name}", ours * 1e6, "µs"))
-    return rows
+            yield Row(f"calibrate at ε=1, {adversary}, {name}", ours * 1e6, "µs")

@@ -1,4 +1,4 @@
-"""The calibrator: ingest beside a bare paho subscriber, and a charge beside pricing the whole history.
+"""The calibrator: ingest against a bare paho subscriber, and a charge against pricing the whole history.
 
 Both subscribers drain the same number of queued messages from the same broker, one after the other: what is compared is
 what each side does with a message, not how fast it is sent. Both clocks run from the first message on, the bare one's
@@ -32,36 +32,42 @@ from hushmq.broker.contract.messages import (
     encode,
 )
 from hushmq.broker.contract.packing import pack
-from hushmq.broker.contract.theta_message import theta_of
+from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.provision.access_rights import Identity, Site
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.broker.service.log import logger
 from hushmq.broker.service.settings_file import BrokerSection
 from hushmq.calibrator.calibrator_config import Config, KeysSection
 from hushmq.calibrator.daemon import Daemon
-from hushmq.calibrator.ingest.receive import Arrived
-from hushmq.calibrator.ledger.audience_timelines import price_public, public_debits, spending
-from hushmq.calibrator.ledger.high_water_mark import NOTHING, digest
-from hushmq.calibrator.ledger.public_account import Account
-from hushmq.calibrator.models.chain_model import fingerprint
+from hushmq.calibrator.ingest.inbox import Arrived
+from hushmq.calibrator.ledger.audience_timelines import price_public
+from hushmq.calibrator.ledger.debits import public_debits
+from hushmq.calibrator.ledger.high_water_mark import EMPTY_HEAD, digest
+from hushmq.calibrator.ledger.live_accounts import read_accounts
+from hushmq.calibrator.ledger.window_spending import spending
+from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store import tables as store
-from hushmq.calibrator.windows import close_window as release
-from hushmq.evaluation.benchmarks.benchmark_cohort import KEY, OPS, TOPICS, benched
+from hushmq.calibrator.store.open_database import sqlite_url
+from hushmq.calibrator.windows.close_window import close_window
+from hushmq.evaluation.benchmarks.benchmark_cohort import KEY, OPS, TOPICS, temporary_cohort
 from hushmq.evaluation.benchmarks.benchmark_row import Row
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
 
 DEVICES, BATCHES, SAMPLES = 200, 60, 100
 MESSAGES = DEVICES * BATCHES
 NEARLY = MESSAGES * 99 // 100
-"""Both clocks stop here: a message whose acknowledgement crosses a reconnect comes again half a minute later."""
+"""Both clocks stop here: a message whose acknowledgement is lost in a reconnect is redelivered half a minute later."""
 HISTORY_TICKS, WINDOW_TICKS = 1_000_000, 100
 CHARGES = 200
-THETA = Box(0.15, 0.45, 0.15, 0.45)
+THETA = BinaryTheta(0.15, 0.45, 0.15, 0.45)
 STREAM = "motion"
 
 
-def run() -> list[Row]:
-    return [*_ingest(), *_charge()]
+def run() -> Iterator[Row]:
+    yield from _ingest()
+    yield from _charge()
 
 
 def _policy(ticks: int) -> Policy:
@@ -69,16 +75,16 @@ def _policy(ticks: int) -> Policy:
         states=("still", "moving"),
         period_ms=1,
         discretiser=Threshold(at=1.0),
-        theta=Assumption(start=theta_of(THETA), floor=theta_of(THETA)),
+        theta=Assumption(start=theta_message(THETA), floor=theta_message(THETA)),
         epsilon=Audiences(operator=4.0, public=1.0),
-        # The shortest pays for learning; the other one is charged for its release alone.
+        # Learning is charged to the shortest window; the other is charged for its release only.
         windows={"shortest": Window(ticks=ticks - 1), "window": Window(ticks=ticks)},
     )
     return Policy(version=1, cohort="bench", streams={STREAM: stream})
 
 
 def _batches(first: int) -> list[tuple[str, bytes]]:
-    """Batches of every device in turn, as a busy site sends them."""
+    """Batches of all devices, interleaved."""
     states = bytes(n % 2 for n in range(SAMPLES))
     packed = pack(states)
     return [
@@ -126,12 +132,12 @@ def _ingest() -> list[Row]:
 
 
 def _ingest_alone() -> float:
-    with benched(_policy(2**30)) as (cohort, _):
-        cohort.settings()
+    with temporary_cohort(_policy(2**30)) as (cohort, _):
+        cohort.calibrate()
         arrived = [Arrived(topic, payload) for topic, payload in _batches(int(time.time() * 1000) - 50_000)]
         began = time.perf_counter()
         for position in range(0, len(arrived), 500):
-            cohort.take(arrived[position : position + 500])
+            cohort.receive(arrived[position : position + 500])
         took = time.perf_counter() - began
         if cohort.counted != MESSAGES * SAMPLES:
             raise RuntimeError(f"{cohort.counted} samples were counted of {MESSAGES * SAMPLES}")
@@ -140,14 +146,14 @@ def _ingest_alone() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds for a message."""
+    """Seconds per message."""
 
     clock: float
     processor: float
 
 
 class Stopwatch:
-    """Started by the first message; read when enough of them are done."""
+    """A stopwatch that the first message starts and the `NEARLY`-th message stops."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -166,7 +172,7 @@ class Stopwatch:
 
 
 class TimedDaemon(Daemon):
-    """Notes when the first batch comes, and what is durable after each transaction."""
+    """A daemon that records the arrival of the first batch and the messages counted after each transaction."""
 
     def __init__(self, config: Config, watch: Stopwatch) -> None:
         super().__init__(config, log=logger("error"))
@@ -183,7 +189,7 @@ class TimedDaemon(Daemon):
 
 
 def _drain(folder: Path) -> tuple[Spent, Spent]:
-    """What a bare paho subscriber and the calibrator spend on a message from a full queue."""
+    """The time per message of a bare paho subscriber and of the calibrator, from a full queue."""
     site = Site(
         "bench",
         (
@@ -199,7 +205,7 @@ def _drain(folder: Path) -> tuple[Spent, Spent]:
         KEY.save(folder / "key")
         config = Config(
             cohort="bench",
-            database=store.sqlite_url(folder / "ledger.db"),
+            database=sqlite_url(folder / "ledger.db"),
             broker=BrokerSection(
                 urls=(f"mqtt://127.0.0.1:{server.port}",), username="calibrator", password_file=secret
             ),
@@ -300,12 +306,12 @@ def _until(condition: object, timeout: float = 120.0) -> None:
 
 
 def _charge() -> list[Row]:
-    """Close windows at the end of a history of a million ticks, on disk."""
+    """Closes windows at the end of a history of a million ticks, on disk."""
     stream = _policy(WINDOW_TICKS).streams[STREAM]
     noise = optimal_noise(THETA, 4.0, stream.adversary)
     spent = spending(stream, "window", theta=THETA, noises=[noise])
-    with benched(_policy(WINDOW_TICKS)) as (cohort, engine):
-        cohort.settings()
+    with temporary_cohort(_policy(WINDOW_TICKS)) as (cohort, engine):
+        cohort.calibrate()
         with engine.begin() as db:
             db.execute(update(store.setting).values(issued=0))  # the history is as old as time
             db.execute(insert(store.ledger), list(_history(spent.tilt, noise)))
@@ -328,25 +334,26 @@ def _charge() -> list[Row]:
                     for device in range(4)
                 ],
             )
-        account = Account(THETA, stream.adversary)
         began = time.perf_counter()
         with engine.begin() as db:
-            account.follow(db, STREAM)
+            accounts = read_accounts(db, STREAM, stream, theta=THETA)
         taken_up = time.perf_counter() - began
         took, worked, disk = [], [], []
         for n in range(CHARGES):
             first = HISTORY_TICKS + n * WINDOW_TICKS
-            span = release.Span(STREAM, "window", first, first + WINDOW_TICKS - 1)
+            span = Span(STREAM, "window", first, first + WINDOW_TICKS - 1)
             began, busy = time.perf_counter(), time.process_time()
             with engine.begin() as db:
-                closed = release.close(db, span, stream, account=account, topics=TOPICS)
+                closed = close_window(db, span, accounts, TOPICS)
+            if closed.charge is not None:
+                accounts.public.commit(closed.charge.entry, closed.charge.proposed)
             took.append(time.perf_counter() - began)
             worked.append(time.process_time() - busy)
-            if closed.entry is None:
-                raise RuntimeError(f"refused: {closed.refused}")
+            if closed.charge is None:
+                raise RuntimeError(f"refused: {closed.refusal}")
             began = time.perf_counter()
             with engine.begin() as db:
-                # Another value each time: SQLite writes nothing where a row stays as it was.
+                # A different value each time: SQLite does not write an unchanged row.
                 db.execute(
                     update(store.closed).where(store.closed.c.stream == "other").values(through=span.last)
                 )
@@ -373,8 +380,8 @@ def _charge() -> list[Row]:
     ]
 
 
-def _history(tilt: int, noise: Noise) -> Iterator[dict[str, object]]:
-    before = NOTHING
+def _history(tilt: int, noise: BinaryNoise) -> Iterator[dict[str, object]]:
+    before = EMPTY_HEAD
     for n in range(HISTORY_TICKS // WINDOW_TICKS):
         fields: dict[str, object] = {
             "stream": STREAM,
@@ -385,7 +392,7 @@ def _history(tilt: int, noise: Noise) -> Iterator[dict[str, object]]:
             "last": (n + 1) * WINDOW_TICKS - 1,
             "tilt": tilt,
             "noise": 1,
-            "noise_digest": fingerprint(noise),
+            "noise_digest": noise.fingerprint,
             "why": "release",
             "at": "2026-01-01T00:00:00+00:00",
         }

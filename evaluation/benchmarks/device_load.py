@@ -1,7 +1,7 @@
-"""A thousand devices on one broker over TLS: how much goes through, how late it is, and where the knee lies.
+"""A thousand devices on one broker over TLS: throughput, latency, and the knee of the load curve.
 
 Four processes hold the devices, one connection each, and send batches of 100 states at a common rate that doubles
-from step to step; one process is the ingest: it decodes, unpacks and remembers every (device, tick). A batch's first
+from step to step; one process is the ingest: it decodes, unpacks and stores every (device, tick). A batch's first
 tick is the microsecond of its sample, so that its age on arrival is the time from sample to ingest. Beside it, on the
 same broker, a bare paho publisher and a bare paho subscriber go as fast as they can.
 
@@ -12,8 +12,6 @@ way to the next lower one. Nothing is claimed beyond it.
 
 from __future__ import annotations
 
-import logging
-import multiprocessing
 import os
 import resource
 import tempfile
@@ -25,33 +23,25 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from statistics import linear_regression
-from typing import Any
 
-import structlog
-from paho.mqtt.client import Client
-from paho.mqtt.enums import CallbackAPIVersion
-
-from hushmq.broker.contract.messages import Batch, decode, encode
-from hushmq.broker.contract.packing import pack, unpack
-from hushmq.broker.contract.topics import Topics, parse
-from hushmq.broker.mqtt.connection import Connection, Offline
-from hushmq.broker.mqtt.endpoint import Endpoint
 from hushmq.broker.provision.access_rights import Identity, ServerTls, Site
 from hushmq.broker.provision.authority import Authority
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.evaluation.benchmarks.benchmark_row import Row
+from hushmq.evaluation.benchmarks.load_processes import (
+    STATES,
+    WINDOW,
+    bare_rate,
+    child,
+    ingest_process,
+    receive,
+    senders_of,
+)
 
 DEVICES = 1000
 PROCESSES = 4
-STATES = 100
 RATES = (125, 250, 500, 1000, 2000, 4000, 8000)
 STEP_S = 6.0
-WINDOW = 50
-PATIENCE_S = 120.0
-T = Topics("load")
-_STATES = pack([n % 3 & 1 for n in range(STATES)])
-_SILENT = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 def run(*, devices: int = DEVICES, rates: Sequence[int] = RATES, step_s: float = STEP_S) -> list[Row]:
@@ -60,8 +50,8 @@ def run(*, devices: int = DEVICES, rates: Sequence[int] = RATES, step_s: float =
         tempfile.TemporaryDirectory(prefix="hushmq-load-") as folder,
         _broker(Path(folder), devices) as server,
     ):
-        bare = _bare(server, step_s, WINDOW)
-        wide = _bare(server, step_s, 4 * WINDOW)
+        bare = bare_rate(server, step_s, WINDOW)
+        wide = bare_rate(server, step_s, 4 * WINDOW)
         tried, knee = _climb(server, devices, rates, step_s)
     return [
         Row("other work on the machine", busy, "processes", f"{os.cpu_count()} cores"),
@@ -77,8 +67,8 @@ def run(*, devices: int = DEVICES, rates: Sequence[int] = RATES, step_s: float =
     ]
 
 
-def rows(devices: int, tried: Sequence[Step], knee: Step | None, bare: float) -> list[Row]:
-    """What the ladder came to; without a rate that was carried and held, that there is none."""
+def rows(devices: int, tried: Sequence[LoadStep], knee: LoadStep | None, bare: float) -> list[Row]:
+    """The rows of all steps and of the knee; a row says so if no rate was carried and held."""
     beyond = min((step for step in tried if not step.carried), key=lambda step: step.asked, default=None)
     failed = Row(
         "first rate not carried",
@@ -116,8 +106,8 @@ def rows(devices: int, tried: Sequence[Step], knee: Step | None, bare: float) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What one rate of the ladder came to."""
+class LoadStep:
+    """The measurements at one rate."""
 
     asked: int
     sent: int
@@ -152,22 +142,22 @@ def _broker(folder: Path, devices: int) -> Iterator[NatsServer]:
 
 def _climb(
     server: NatsServer, devices: int, rates: Sequence[int], step_s: float
-) -> tuple[list[Step], Step | None]:
-    """All steps tried, and the one that was held."""
-    with _child(_ingest, server.endpoint("calibrator")) as ingest:
-        _hear(ingest)
+) -> tuple[list[LoadStep], LoadStep | None]:
+    """All steps tried, and the one that was held, if any."""
+    with child(ingest_process, server.endpoint("calibrator")) as ingest:
+        receive(ingest)
         endpoints = [server.endpoint(f"device-{n}") for n in range(devices)]
-        with _children(endpoints, -(-devices // PROCESSES)) as senders:
+        with senders_of(endpoints, -(-devices // PROCESSES)) as senders:
             for sender in senders:
-                _hear(sender)
+                receive(sender)
             return climb(lambda rate, seconds: _step(server, ingest, senders, rate, seconds), rates, step_s)
 
 
 def climb(
-    step: Callable[[int, float], Step], rates: Sequence[int], step_s: float
-) -> tuple[list[Step], Step | None]:
+    step: Callable[[int, float], LoadStep], rates: Sequence[int], step_s: float
+) -> tuple[list[LoadStep], LoadStep | None]:
     """Step up until a rate is not carried, try the middle of the last two, then hold the highest for longer."""
-    tried = list[Step]()
+    tried = list[LoadStep]()
     for rate in rates:
         tried.append(step(rate, step_s))
         if not tried[-1].carried:
@@ -185,22 +175,22 @@ def climb(
     return tried, None
 
 
-def _step(server: NatsServer, ingest: Pipe, senders: list[Pipe], rate: int, step_s: float) -> Step:
+def _step(server: NatsServer, ingest: Pipe, senders: list[Pipe], rate: int, step_s: float) -> LoadStep:
     pid = server.pid or 0
     cpu = _cpu(pid)
     ingest.send("begin")
-    clients = _hear(ingest)
+    clients = receive(ingest)
     began = time.monotonic()
     with _watched(pid) as memory:
         for sender in senders:
             sender.send((rate / len(senders), step_s))
-        told = [_hear(sender) for sender in senders]
+        answers = [receive(sender) for sender in senders]
         took = time.monotonic() - began
-    sent = sum(sent for sent, _ in told)
+    sent = sum(sent for sent, _ in answers)
     ingest.send(sent)
-    arrived, twice, ages, ingest_cpu = _hear(ingest)
+    arrived, twice, ages, ingest_cpu = receive(ingest)
     ages = sorted(ages) or [float("inf")]
-    return Step(
+    return LoadStep(
         asked=rate,
         sent=sent,
         seconds=step_s,
@@ -209,7 +199,7 @@ def _step(server: NatsServer, ingest: Pipe, senders: list[Pipe], rate: int, step
         p50=ages[len(ages) // 2],
         p99=ages[int(len(ages) * 0.99)],
         broker_cpu=(_cpu(pid) - cpu) / took,
-        client_cpu=(ingest_cpu - clients + sum(used for _, used in told)) / took,
+        client_cpu=(ingest_cpu - clients + sum(used for _, used in answers)) / took,
         slope=slope(memory) * 60,
         resident=_resident(pid),
     )
@@ -220,11 +210,11 @@ def _watched(pid: int) -> Iterator[list[tuple[float, float]]]:
     """Seconds and resident megabytes of a process, four times a second."""
     seen, done = list[tuple[float, float]](), threading.Event()
 
-    def look() -> None:
+    def measure() -> None:
         while not done.wait(0.25):
             seen.append((time.monotonic(), _resident(pid)))
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=measure)
     thread.start()
     try:
         yield seen
@@ -239,178 +229,6 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
         return 0.0
     x, y = zip(*points, strict=True)
     return linear_regression(x, y).slope
-
-
-def _hear(pipe: Pipe) -> Any:
-    """What a child has to say; an error when it says nothing, or has died."""
-    if not pipe.poll(PATIENCE_S):
-        raise RuntimeError(f"a process of the benchmark said nothing for {PATIENCE_S:g} s")
-    return pipe.recv()
-
-
-@contextmanager
-def _child(target: Any, *arguments: Any) -> Iterator[Pipe]:
-    ours, theirs = _SPAWN.Pipe()
-    process = _SPAWN.Process(target=target, args=(theirs, *arguments), daemon=True)
-    process.start()
-    theirs.close()  # so that a child's death is heard
-    try:
-        yield ours
-    finally:
-        process.kill()
-        process.join()
-
-
-@contextmanager
-def _children(endpoints: list[Endpoint], share: int) -> Iterator[list[Pipe]]:
-    if not endpoints:
-        yield []
-        return
-    with _child(_send, endpoints[:share]) as first, _children(endpoints[share:], share) as rest:
-        yield [first, *rest]
-
-
-def _send(pipe: Pipe, endpoints: list[Endpoint]) -> None:
-    """Hold one connection a device; on command, send at the rate told, one device after the other."""
-    devices = [
-        (
-            Connection(endpoints=[each], client_id=str(each.username), log=_SILENT),
-            T.batch(str(each.username), "motion"),
-        )
-        for each in endpoints
-    ]
-    for connection, _ in devices:
-        connection.start()
-    for connection, _ in devices:
-        if not connection.wait_connected(120):
-            raise RuntimeError(f"a device could not connect: {connection.last_error}")
-    pipe.send("ready")
-    last = 0
-    while True:
-        rate, seconds = pipe.recv()
-        began, used, sent, turn = time.monotonic(), _own_cpu(), 0, 0
-        while (now := time.monotonic()) < began + seconds:
-            due = int((now - began) * rate) + 1
-            if turn >= due:
-                time.sleep(min(0.002, 1 / rate))
-                continue
-            connection, topic = devices[turn % len(devices)]
-            turn += 1
-            tick = max(last + STATES, time.monotonic_ns() // 1000)
-            last = tick
-            batch = Batch(first=tick, after=None, count=STATES, states=_STATES, noise=1)
-            try:
-                connection.publish(topic, encode(batch))
-            except Offline:
-                continue
-            sent += 1
-        pipe.send((sent, _own_cpu() - used))
-
-
-def _ingest(pipe: Pipe, endpoint: Endpoint) -> None:
-    """Decode and unpack all that comes; on command, tell what came since the last time."""
-    seen, ages, twice, lock = set[tuple[str, int]](), list[float](), [0], threading.Lock()
-
-    def take(topic: str, payload: bytes, _retained: bool) -> None:
-        address = parse(topic)
-        device = str(address and address.device)
-        batch = decode(Batch, payload)
-        unpack(batch.states, batch.count, batch.bits)
-        age = time.monotonic_ns() / 1e9 - batch.first / 1e6
-        with lock:
-            key = (device, batch.first)
-            twice[0] += key in seen
-            seen.add(key)
-            ages.append(age)
-
-    connection = Connection(
-        endpoints=[endpoint], client_id="calibrator", subscriptions=[T.all("z")], on_message=take, log=_SILENT
-    )
-    connection.start()
-    connection.wait_connected(30)
-    pipe.send("ready")
-    while True:
-        pipe.recv()
-        with lock:
-            seen.clear()
-            ages.clear()
-            twice[0] = 0
-        pipe.send(_own_cpu())
-        expected = pipe.recv()
-        deadline = time.monotonic() + 10
-        while len(seen) < expected and time.monotonic() < deadline:
-            time.sleep(0.01)
-        with lock:
-            pipe.send((len(seen), twice[0], list(ages), _own_cpu()))
-
-
-def _bare(server: NatsServer, seconds: float, window: int) -> float:
-    """Messages a second from one bare paho publisher to one bare paho subscriber, TLS and QoS 1, same payload."""
-    with (
-        _child(_bare_subscriber, server.endpoint("calibrator")) as subscriber,
-        _child(_bare_publisher, server.endpoint("device-0"), window) as publisher,
-    ):
-        _hear(subscriber)
-        _hear(publisher)
-        subscriber.send(seconds)
-        publisher.send("go")
-        rate = float(_hear(subscriber))
-        publisher.send("stop")
-        return rate
-
-
-def _client(endpoint: Endpoint, window: int = WINDOW) -> Client:
-    client = Client(CallbackAPIVersion.VERSION2)
-    client.max_inflight_messages_set(window)
-    client.username_pw_set(endpoint.username, endpoint.password)
-    if endpoint.tls is not None:
-        client.tls_set_context(endpoint.tls.context())
-    client.connect(endpoint.host, endpoint.port)
-    client.loop_start()
-    while not client.is_connected():
-        time.sleep(0.01)
-    return client
-
-
-def _bare_publisher(pipe: Pipe, endpoint: Endpoint, window: int) -> None:
-    client = _client(endpoint, window)
-    room = threading.Semaphore(window)
-    client.on_publish = lambda *_: room.release()
-    topic = T.batch("device-0", "motion")
-    pipe.send("ready")
-    pipe.recv()
-    while not pipe.poll():
-        batch = Batch(first=time.monotonic_ns() // 1000, after=None, count=STATES, states=_STATES, noise=1)
-        room.acquire()
-        client.publish(topic, encode(batch), qos=1)
-    pipe.recv()
-
-
-def _bare_subscriber(pipe: Pipe, endpoint: Endpoint) -> None:
-    received = [0]
-    subscribed, begun = threading.Event(), threading.Event()
-
-    def count(*_: Any) -> None:
-        received[0] += 1
-        begun.set()
-
-    client = _client(endpoint)
-    client.on_message = count
-    client.on_subscribe = lambda *_: subscribed.set()
-    client.subscribe(T.all("z"), qos=1)
-    subscribed.wait(PATIENCE_S)
-    pipe.send("ready")
-    seconds: float = pipe.recv()
-    begun.wait(PATIENCE_S)
-    before, began = received[0], time.monotonic()
-    time.sleep(seconds)
-    pipe.send((received[0] - before) / (time.monotonic() - began))
-    pipe.recv()
-
-
-def _own_cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def _cpu(pid: int) -> float:

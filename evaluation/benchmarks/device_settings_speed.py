@@ -1,16 +1,16 @@
-"""Settings for single devices after a look: what one device takes, and how long ingest waits for a portion of them.
+"""Device-specific settings after a theta update: what one device takes, and how long ingest waits for a portion.
 
-The regions of devices are stated rather than learned: their own, a little narrower at the second look than at the
-first, when every device has had a setting of its own. The second look is measured, in processor time.
+The regions of devices are stated rather than learned: their own, a little narrower at the second update than at the
+first, when every device has got a device-specific setting. The second update is measured, in processor time.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from sqlalchemy import Engine, delete, insert
+from sqlalchemy import Engine
 
 from hushmq.broker.contract.messages import (
     Assumption,
@@ -21,53 +21,53 @@ from hushmq.broker.contract.messages import (
     Threshold,
     Window,
 )
-from hushmq.broker.contract.theta_message import theta_of
+from hushmq.broker.contract.theta_message import theta_message
 from hushmq.calibrator.cohort import Cohort
 from hushmq.calibrator.daemon import PORTION_S
-from hushmq.calibrator.learning import learn_window as learn
-from hushmq.calibrator.models.binary_model import TWO
-from hushmq.calibrator.models.categorical_model import MORE
-from hushmq.calibrator.store import tables as store
-from hushmq.evaluation.benchmarks.benchmark_cohort import TOPICS, benched
+from hushmq.calibrator.learning.learned_theta import LearnedTheta, drop_stream, write_learned
+from hushmq.calibrator.learning.learning_progress import Progress, write_progress
+from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
+from hushmq.evaluation.benchmarks.benchmark_cohort import TOPICS, temporary_cohort
 from hushmq.evaluation.benchmarks.benchmark_row import Row
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+from hushmq.pufferfish.protocols import Theta
 
 STREAM = "motion"
 AROUND = {1: 0.2, 2: 0.16}
-"""How far a device's region reaches from its chain at each look, relatively."""
+"""The relative half-width of a device's region around its chain at each update."""
 
 
-def run() -> list[Row]:
+def run() -> Iterator[Row]:
     quick, slow = (0.15, 0.35), (0.01, 0.05)
-    return [
-        *measured(
-            "two states, prior, quick chains",
-            two_states("prior"),
-            {n: some_box(n, *quick) for n in range(500)},
-        ),
-        *measured(
-            "two states, informed, slow chains",
-            two_states("informed"),
-            {n: some_box(n, *slow) for n in range(100)},
-        ),
-        *measured("four states", four_states(), {n: some_class(n) for n in range(20)}),
-    ]
+    yield from measured(
+        "two states, prior, quick chains", two_states("prior"), {n: some_theta(n, *quick) for n in range(500)}
+    )
+    yield from measured(
+        "two states, informed, slow chains",
+        two_states("informed"),
+        {n: some_theta(n, *slow) for n in range(100)},
+    )
+    yield from measured("four states", four_states(), {n: some_class(n) for n in range(20)})
 
 
-def measured(name: str, stream: StreamPolicy, regions: Mapping[int, dict[int, Box | Class]]) -> list[Row]:
+def measured(
+    name: str, stream: StreamPolicy, regions: Mapping[int, dict[int, BinaryTheta | CategoricalTheta]]
+) -> list[Row]:
     policy = Policy(version=1, cohort=TOPICS.cohort, streams={STREAM: stream})
-    with benched(policy, clock=lambda: 1_800_000_000.0) as (cohort, engine):
+    with temporary_cohort(policy, clock=lambda: 1_800_000_000.0) as (cohort, engine):
         took: list[float] = []
-        for look in AROUND:
-            _believe(
-                engine, stream.theta.start.chains, {n: found[look] for n, found in regions.items()}, look
+        for update in AROUND:
+            _learn(
+                engine, stream.theta.start.chains, {n: found[update] for n, found in regions.items()}, update
             )
-            cohort.settings()
+            cohort.calibrate()
             took = [_portion(cohort)]
-            while cohort.making:
+            while cohort.calibrating:
                 took.append(_portion(cohort))
-        made = len(cohort.own_settings()[STREAM])
+        made = len(cohort.calibrate_devices().in_force[STREAM])
     if made < 0.9 * len(regions):
         raise RuntimeError(f"{name}: {made} of {len(regions)} devices have settings of their own")
     whole = sum(took)
@@ -86,44 +86,43 @@ def measured(name: str, stream: StreamPolicy, regions: Mapping[int, dict[int, Bo
 
 def _portion(cohort: Cohort) -> float:
     began = time.process_time()
-    cohort.own_settings(PORTION_S)
+    cohort.calibrate_devices(PORTION_S)
     return time.process_time() - began
 
 
-def _believe(engine: Engine, cohorts: Box | Class, devices: Mapping[int, Box | Class], look: int) -> None:
-    """As if a look had found these regions."""
-    rows = {"": cohorts} | {f"device-{n}": region for n, region in devices.items()}
-    belief = learn.learner_of(cohorts).belief
+def _learn(
+    engine: Engine,
+    cohorts: Theta,
+    devices: Mapping[int, Theta],
+    number: int,
+) -> None:
+    """Stores these regions as the result of a theta update."""
+    learned = LearnedTheta(cohorts, {f"device-{n}": region for n, region in devices.items()})
     with engine.begin() as db:
-        db.execute(delete(belief))
-        db.execute(delete(store.learning))
-        learn._keep(db, STREAM, learn.Progress(learn.FIRST_LOOK << 10 + look, hidden=0.0))
-        written = [{"stream": STREAM, "device": name, **_written(one)} for name, one in rows.items()]
-        db.execute(insert(belief), written)
-
-
-def _written(region: Box | Class) -> dict[str, object]:
-    return TWO.written(region) if isinstance(region, Box) else MORE.written(region)
+        drop_stream(db, STREAM)
+        write_learned(db, STREAM, learned)
+        write_progress(db, STREAM, Progress(FIRST_UPDATE << 10 + number, undetectable=0.0))
 
 
 def two_states(adversary: Adversary) -> StreamPolicy:
-    wide, narrow = Box(0.004, 0.45, 0.004, 0.45), Box(0.25, 0.26, 0.25, 0.26)
+    wide, narrow = BinaryTheta(0.004, 0.45, 0.004, 0.45), BinaryTheta(0.25, 0.26, 0.25, 0.26)
     return StreamPolicy(
         states=("still", "moving"),
         period_ms=1000,
         discretiser=Threshold(at=1.0),
-        theta=Assumption(start=theta_of(wide), floor=theta_of(narrow)),
+        theta=Assumption(start=theta_message(wide), floor=theta_message(narrow)),
         adversary=adversary,
         epsilon=Audiences(operator=4.0, public=1.0),
         windows={"hour": Window(ticks=3600)},
     )
 
 
-def some_box(seed: int, low: float, high: float) -> dict[int, Box | Class]:
+def some_theta(seed: int, low: float, high: float) -> dict[int, BinaryTheta | CategoricalTheta]:
     rng = random.Random(seed)
     q, r = rng.uniform(low, high), rng.uniform(low, high)
     return {
-        look: Box(q * (1 - far), q * (1 + far), r * (1 - far), r * (1 + far)) for look, far in AROUND.items()
+        update: BinaryTheta(q * (1 - far), q * (1 + far), r * (1 - far), r * (1 + far))
+        for update, far in AROUND.items()
     }
 
 
@@ -133,21 +132,21 @@ def four_states() -> StreamPolicy:
         states=("lying", "sitting", "walking", "running"),
         period_ms=1000,
         discretiser=Bins(edges=(1.0, 2.0, 3.0)),
-        theta=Assumption(start=theta_of(wide), floor=theta_of(narrow)),
+        theta=Assumption(start=theta_message(wide), floor=theta_message(narrow)),
         adversary="prior",
         epsilon=Audiences(operator=8.0, public=4.0),
         windows={"hour": Window(ticks=3600)},
     )
 
 
-def some_class(seed: int) -> dict[int, Box | Class]:
-    return {look: _around(seed, far) for look, far in AROUND.items()}
+def some_class(seed: int) -> dict[int, BinaryTheta | CategoricalTheta]:
+    return {update: _around(seed, far) for update, far in AROUND.items()}
 
 
-def _around(seed: int, far: float) -> Class:
+def _around(seed: int, far: float) -> CategoricalTheta:
     """Chains that leave a state with about 0.25: every entry within a share of one device's own."""
     rng = random.Random(seed)
-    # Symmetric, so that the chain reversed is the chain.
+    # Symmetric, so that the chain is reversible.
     leave = [[0.0] * 4 for _ in range(4)]
     for u in range(4):
         for v in range(u):
@@ -160,5 +159,5 @@ def _around(seed: int, far: float) -> Class:
         tuple(1 - (1 - far) * sum(row) if u == v else (1 + far) * row[v] for v in range(4))
         for u, row in enumerate(leave)
     )
-    both = Intervals(low, high)
-    return Class.of(both, both)
+    both = TransitionIntervals(low, high)
+    return CategoricalTheta.of(both, both)

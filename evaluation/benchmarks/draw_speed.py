@@ -9,11 +9,11 @@ from fractions import Fraction
 from hushmq.calibrator.models.draw_noise import noisy
 from hushmq.evaluation.benchmarks.benchmark_row import Row
 from hushmq.evaluation.benchmarks.calibration_speed import fastest
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.noise.discrete_laplace import discrete_laplace
 from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber, threshold
 
-NOISE = Noise(0.48, 0.46)
+NOISE = BinaryNoise(0.48, 0.46)
 SAMPLES = 100_000
 FOUR = [[0.55 if u == z else 0.15 for z in range(4)] for u in range(4)]
 SCALE = Fraction(8.9)
@@ -21,7 +21,7 @@ DRAWS = 2_000
 
 
 def plain_perturb(states: Sequence[int], thresholds: tuple[int, int]) -> list[int]:
-    """Each state by itself: eight bytes of the operating system's, one comparison."""
+    """Perturbs each state separately: eight bytes from the operating system and one comparison."""
     return [state ^ (int.from_bytes(os.urandom(8)) < thresholds[state]) for state in states]
 
 

@@ -22,20 +22,20 @@ from hushmq.calibrator.models.categorical import categorical_region as region_k
 from hushmq.calibrator.models.categorical.categorical_moments import transitions
 from hushmq.evaluation.benchmarks.benchmark_row import Row
 from hushmq.evaluation.estimation import sanitized_categorical as sanitized_k
-from hushmq.evaluation.estimation.categorical_coverage import FOUR, THREE, Floats, Setting
-from hushmq.evaluation.estimation.sanitized_binary import Charge, counted, evidence, sanitized
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.evaluation.estimation.categorical_coverage import FOUR, THREE, CategoricalScenario, Floats
+from hushmq.evaluation.estimation.sanitized_binary import LearningCharge, counted, evidence, sanitized
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
 T = TypeVar("T")
 
 DEVICES, TICKS = 1_000, 20_000
 SAMPLED = 3
-NOISE = Noise(0.42, 0.4)
-CHARGE = Charge(tilt=0.47, draws=1)
+NOISE = BinaryNoise(0.42, 0.4)
+CHARGE = LearningCharge(tilt=0.47, draws=1)
 
 
 def timed(work: Callable[[], T], rounds: int) -> tuple[float, T]:
-    """Processor time of the shortest of several rounds in seconds, and the last result: other work does not count."""
+    """The processor time of the shortest of several rounds in seconds, and the last result."""
     best = float("inf")
     for _ in range(rounds):
         started = time.process_time()
@@ -55,9 +55,9 @@ def likelihood(states: np.ndarray[tuple[int], np.dtype[np.uint8]], emission: Flo
 
 
 def more_states(chain: Floats) -> Row:
-    """The row of as many states as the chain has."""
+    """The row for the number of states of the chain."""
     rng = np.random.default_rng(1)
-    setting = Setting("devices", chain, epsilon=8, look=1, spread=0.3, devices=DEVICES)
+    setting = CategoricalScenario("devices", chain, epsilon=8, update=1, spread=0.3, devices=DEVICES)
     k, emission = len(chain), setting.emission
     P = transitions(setting.chains(DEVICES, rng), k)
     states = sanitized_k.sanitized(P, emission, ticks=TICKS, rng=rng)

@@ -8,7 +8,7 @@ recomputed by who finds the seed. It stands here for what that costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from hushmq.evaluation.benchmarks.benchmark_row import Row
 from hushmq.evaluation.benchmarks.calibration_speed import fastest
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.noise.perturber import Perturber
 
 Perturb = Callable[[bytes], bytes]
@@ -53,10 +53,10 @@ class Absent(Exception):
     """Raised where a package is missing or cannot be imported; the text says which."""
 
 
-def plain(epsilon: float) -> Noise:
+def plain(epsilon: float) -> BinaryNoise:
     """Randomized response for independent samples: every bit is flipped with probability 1/(1+e^ε)."""
     rho = 1 / (1 + math.exp(epsilon))
-    return Noise(rho, rho)
+    return BinaryNoise(rho, rho)
 
 
 def _pure_ldp(epsilon: float) -> Perturb:
@@ -151,18 +151,17 @@ def ours(epsilon: float) -> Sequence[tuple[str, Perturb, int]]:
     )
 
 
-def run() -> list[Row]:
+def run() -> Iterator[Row]:
     """A row for each way of ours, then ours in batches against each peer."""
     rates = {name: rate(perturb, samples) for name, perturb, samples in ours(EPSILON)}
-    rows = [Row(f"bits perturbed, {name}", found, "/s") for name, found in rates.items()]
+    yield from (Row(f"bits perturbed, {name}", found, "/s") for name, found in rates.items())
     batches = rates[IN_BATCHES]
     for peer in PEERS:
         name = f"bits perturbed, against {peer.name}"
         try:
             theirs = rate(peer.perturber(EPSILON), peer.samples)
         except Absent as absent:
-            rows.append(Row(name, None, "/s", str(absent)))
+            yield Row(name, None, "/s", str(absent))
             continue
         against = f"{peer.name} ({theirs:,.0f} /s, noise from: {peer.randomness})"
-        rows.append(Row(name, batches, "/s", against, batches / theirs))
-    return rows
+        yield Row(name, batches, "/s", against, batches / theirs)

@@ -6,7 +6,7 @@ import os
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import accumulate
 
@@ -14,20 +14,26 @@ from hushmq.agent.accept_settings import Trust, check_noise
 from hushmq.agent.discretise import Discretiser, discretiser
 from hushmq.agent.perturb import Mechanism
 from hushmq.broker.contract.messages import Assumption, Audiences, Bins, NoiseSetting, StreamPolicy, Threshold
-from hushmq.broker.contract.noise_message import Certificate, Emission, Flips
-from hushmq.broker.contract.theta_message import IntervalTheta, theta_of
+from hushmq.broker.contract.noise_message import (
+    BinaryNoiseMessage,
+    CategoricalNoiseMessage,
+    CertificateMessage,
+)
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage, theta_message
 from hushmq.evaluation.benchmarks.benchmark_row import Row
-from hushmq.pufferfish.binary.stream_loss import Box, optimal_noise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
 from hushmq.pufferfish.categorical.contraction import largest_tilt
-from hushmq.pufferfish.categorical.emission import response
-from hushmq.pufferfish.noise.perturber import shares, threshold
+from hushmq.pufferfish.categorical.emission import randomized_response
+from hushmq.pufferfish.noise.perturber import threshold, word_counts
 
 COUNT = 50_000
 EDGES = (65.0, 75.0, 85.0)
 
 
-def run() -> list[Row]:
-    return [*_sample_to_batch(), _settings()]
+def run() -> Iterator[Row]:
+    yield from _sample_to_batch()
+    yield _settings()
 
 
 def _sample_to_batch() -> list[Row]:
@@ -39,7 +45,7 @@ def _sample_to_batch() -> list[Row]:
     def bare_two() -> list[int]:
         return [state ^ (word < below[state]) for state, word in zip(bits, _words(), strict=True)]
 
-    bounds = [list(accumulate(row))[:-1] for row in shares(response(4, 1.0))]
+    bounds = [list(accumulate(row))[:-1] for row in word_counts(randomized_response(4, 1.0))]
     states = [bisect_right(EDGES, value) for value in values]
 
     def bare_four() -> list[int]:
@@ -87,8 +93,8 @@ def _best(call: Callable[[], object], times: int = 5) -> float:
 
 
 def _two_states() -> tuple[StreamPolicy, NoiseSetting]:
-    box = Box(0.05, 0.5, 0.05, 0.5)
-    best, theta = optimal_noise(box, 2.0), theta_of(box)
+    chains = BinaryTheta(0.05, 0.5, 0.05, 0.5)
+    best, theta = optimal_noise(chains, 2.0), theta_message(chains)
     policy = StreamPolicy(
         states=("low", "high"),
         period_ms=2,
@@ -97,18 +103,18 @@ def _two_states() -> tuple[StreamPolicy, NoiseSetting]:
         epsilon=Audiences(operator=2.0, public=1.0),
         windows={},
     )
-    noise = Flips(rho0=best.rho0, rho1=best.rho1)
+    noise = BinaryNoiseMessage(rho0=best.rho0, rho1=best.rho1)
     return policy, NoiseSetting(
         version=1, policy=1, cohort="bench", stream="motion", theta=theta, noise=noise
     )
 
 
-def _theta() -> IntervalTheta:
+def _theta() -> CategoricalThetaMessage:
     low, high = (
         tuple(tuple(stay if u == x else move for u in range(4)) for x in range(4))
         for stay, move in ((0.35, 0.1), (0.6, 0.25))
     )
-    return IntervalTheta(low=low, high=high)
+    return CategoricalThetaMessage(low=low, high=high)
 
 
 def _four_states() -> tuple[StreamPolicy, NoiseSetting]:
@@ -123,7 +129,9 @@ def _four_states() -> tuple[StreamPolicy, NoiseSetting]:
         windows={},
     )
     proof = largest_tilt(theta.chains, 4.0)
-    noise = Emission(emission=response(4, proof.tau), certificate=Certificate.of(proof))
+    noise = CategoricalNoiseMessage(
+        emission=randomized_response(4, proof.tau), certificate=CertificateMessage.of(proof)
+    )
     return policy, NoiseSetting(
         version=1, policy=1, cohort="bench", stream="motion", theta=theta, noise=noise
     )

@@ -1,4 +1,4 @@
-"""A simulated month of a calibrator: what it holds in memory, and in its tables, does not grow with history.
+"""A simulated month of a calibrator: its memory and its tables do not grow with history.
 
 Twenty devices, a tick every ten seconds, a batch an hour, hourly and daily windows for the cohort and for each device.
 The clock is simulated; database, ledger, learning and settings are real. Memory is the process's, after three days and
@@ -27,25 +27,25 @@ from hushmq.broker.contract.messages import (
     encode,
 )
 from hushmq.broker.contract.packing import pack
-from hushmq.broker.contract.theta_message import theta_of
+from hushmq.broker.contract.theta_message import theta_message
 from hushmq.calibrator.cohort import Cohort
-from hushmq.calibrator.ingest.receive import Arrived
+from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.store import tables as store
-from hushmq.evaluation.benchmarks.benchmark_cohort import TOPICS, benched
+from hushmq.evaluation.benchmarks.benchmark_cohort import TOPICS, temporary_cohort
 from hushmq.evaluation.benchmarks.benchmark_row import Row
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 
 DEVICES, PERIOD_S, HOUR_S = 20, 10, 3600
 EARLY_DAYS, DAYS = 3, 30
 TICKS = HOUR_S // PERIOD_S
-THETA = Box(0.1, 0.45, 0.1, 0.45)
+THETA = BinaryTheta(0.1, 0.45, 0.1, 0.45)
 STREAM = "motion"
 BEGIN = 1_800_000_000
 GROWING = {"ledger", "release"}
 OF_SETTINGS = {"setting", "extent"}
 
 
-class Clock:
+class SimulatedClock:
     """Seconds since the epoch."""
 
     def __init__(self) -> None:
@@ -56,20 +56,20 @@ class Clock:
 
 
 def run() -> list[Row]:
-    clock, began = Clock(), time.process_time()
-    with benched(_policy(), clock=clock, grace_s=60.0) as (cohort, _):
+    clock, began = SimulatedClock(), time.process_time()
+    with temporary_cohort(_policy(), clock=clock, grace_s=60.0) as (cohort, _):
         devices = [_Device(f"device-{number}") for number in range(DEVICES)]
         rows = []
         early = _megabytes()
         for hour in range(DAYS * 24):
             versions = _followed(cohort)
             clock.now += HOUR_S
-            cohort.take([one.hour(hour, versions) for one in devices])
+            cohort.receive([one.hour(hour, versions) for one in devices])
             clock.now += 61
             cohort.close_due()
             clock.now -= 61
-            cohort.accounts()
-            cohort.mark_sent([(entry, topic) for entry, topic, _ in cohort.unsent()])
+            cohort.ledger_states()
+            cohort.mark_sent(cohort.unsent())
             rows.append(_rows(cohort))
             if hour == EARLY_DAYS * 24 - 1:
                 early = _megabytes()
@@ -107,7 +107,7 @@ def _policy() -> Policy:
         states=("still", "moving"),
         period_ms=PERIOD_S * 1000,
         discretiser=Threshold(at=1.0),
-        theta=Assumption(start=theta_of(THETA), floor=theta_of(Box(0.25, 0.3, 0.25, 0.3))),
+        theta=Assumption(start=theta_message(THETA), floor=theta_message(BinaryTheta(0.25, 0.3, 0.25, 0.3))),
         epsilon=Audiences(operator=4.0, public=2.0),
         windows={
             "hour": Window(ticks=TICKS, scopes=("cohort", "device")),
@@ -120,10 +120,10 @@ def _policy() -> Policy:
 def _followed(cohort: Cohort) -> dict[str, tuple[int, float, float]]:
     """By device, and for all others under the empty name: version and noise to use."""
     found = {}
-    for name, setting in cohort.settings().items():
+    for name, setting in cohort.calibrate().items():
         if name == STREAM:
             found[""] = setting.message
-    for device, own in cohort.own_settings().get(STREAM, {}).items():
+    for device, own in cohort.calibrate_devices().in_force.get(STREAM, {}).items():
         if own.message.version > found[""].version:
             found[device] = own.message
     return {
@@ -137,7 +137,7 @@ def _probabilities(noise: dict[str, float]) -> tuple[float, float]:
 
 
 class _Device:
-    """A chain of its own, perturbed as told."""
+    """A simulated device: its chain, perturbed with the noise in force."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,19 +23,19 @@ from scipy.optimize import linprog
 from hushmq.evaluation.benchmarks.benchmark_row import Row
 from hushmq.evaluation.benchmarks.calibration_speed import fastest
 from hushmq.evaluation.benchmarks.markov_quilt_speed import household
-from hushmq.pufferfish.binary.binary_timeline import Entry
-from hushmq.pufferfish.quilt.chain_timeline import TimelineK, price
+from hushmq.pufferfish.quilt.chain_timeline import ChainTimeline, price
 from hushmq.pufferfish.quilt.markov_chain import Chain, Matrix, Vector
-from hushmq.pufferfish.quilt.tilted_quilt import loss, tilted
+from hushmq.pufferfish.quilt.tilted_quilt import loss, tilted_quilt_scale
+from hushmq.pufferfish.timeline.entry import Entry
 
 EPSILON = 1.0
 STATES = 51
 SAMPLE = 5
 STILL = 1e-7
-"""A round that moves no bound by more is the last."""
+"""The change of all bounds at which the iteration stops."""
 
 BISECTIONS = 20
-"""Halvings that find a scale to six digits."""
+"""Bisection steps for a scale of six digits."""
 
 TICKS = 10**6
 
@@ -52,7 +52,7 @@ def largest_ratio(a: Vector, b: Vector, D: Matrix) -> float:
 
 
 def plain_side(P: Matrix, tau: float) -> tuple[Matrix, int]:
-    """R of one side by iteration, and the rounds it took."""
+    """R of one side by iteration, and the number of iterations."""
     k = len(P)
     R, moved, rounds = np.zeros((k, k)), math.inf, 0
     while moved > STILL:
@@ -65,7 +65,7 @@ def plain_side(P: Matrix, tau: float) -> tuple[Matrix, int]:
 
 
 def plain_loss(chain: Chain, tau: float) -> tuple[float, int]:
-    """The loss of tilt τ on an endless stream, and the linear programs it took."""
+    """The loss of tilt τ on an endless stream, and the number of linear programs solved."""
     (left, one), (right, other) = (
         plain_side(P, tau) for P in (chain.reversal().transition, chain.transition)
     )
@@ -90,7 +90,7 @@ def plain_timeline(chain: Chain, taus: Sequence[float]) -> float:
 
 
 def windows(count: int) -> list[Entry]:
-    """A stream of 10⁶ ticks that is published throughout, and so many windows of an hour, no two alike."""
+    """A sanitized stream of 10⁶ ticks, and `count` windows of an hour with different tilts."""
     rng = random.Random(count)
     every = TICKS // count
     entries = [Entry(1, TICKS, 0.02, 0.02)]
@@ -100,14 +100,16 @@ def windows(count: int) -> list[Entry]:
     return entries
 
 
-def run() -> list[Row]:
+def run() -> Iterator[Row]:
     """Scales at 4 and at 51 states, and a history of 10⁶ ticks of 4 states."""
-    return [*_small(), _large(), *_timeline()]
+    yield from _small()
+    yield _large()
+    yield from _timeline()
 
 
 def _small() -> list[Row]:
     chain = household(4)
-    ours, found = fastest(partial(tilted, [chain], None, EPSILON), rounds=10)
+    ours, found = fastest(partial(tilted_quilt_scale, [chain], None, EPSILON), rounds=10)
     tau = 1 / found.scale
     seconds, (plain, programs) = fastest(partial(plain_loss, chain, tau), rounds=1)
     if not -1e-4 * EPSILON <= plain - loss([chain], None, tau) <= 1e-9:
@@ -127,14 +129,14 @@ def _small() -> list[Row]:
 
 def _large() -> Row:
     chain = household(STATES)
-    ours, found = fastest(partial(tilted, [chain], None, EPSILON), rounds=2)
+    ours, found = fastest(partial(tilted_quilt_scale, [chain], None, EPSILON), rounds=2)
     tau = 1 / found.scale
     P, D = chain.transition, tau * (1 - np.eye(STATES))
     rng = random.Random(STATES)
     pairs = [rng.sample(range(STATES), 2) for _ in range(SAMPLE)]
     seconds, _ = fastest(lambda: [largest_ratio(P[x], P[y], D) for x, y in pairs], rounds=1)
     each = seconds / SAMPLE
-    # A round raises R by τ at most, so that both sides together take as many as tilts add up to L + R, at the least.
+    # An iteration raises R by at most τ, so both sides together take at least (L + R)/τ iterations.
     rounds = math.ceil(EPSILON / tau) - 1
     total = each * STATES * (STATES - 1) * rounds * BISECTIONS
     return Row(
@@ -162,12 +164,12 @@ def _timeline() -> list[Row]:
         ours, _ = fastest(partial(price, entries, [chain]), rounds=1)
         name = f"4 states, 10⁶ ticks, {count} different windows"
         rows.append(Row(f"{name}, from scratch", ours, "s", against, slow / ours))
-        rows.append(_one_more(name, TimelineK([chain], entries), against, slow))
+        rows.append(_one_more(name, ChainTimeline([chain], entries), against, slow))
     return rows
 
 
-def _one_more(name: str, history: TimelineK, against: str, slow: float) -> Row:
-    # Each time another tilt: what was priced once is remembered.
+def _one_more(name: str, history: ChainTimeline, against: str, slow: float) -> Row:
+    # A different tilt each time, because prices are cached.
     tilts = itertools.count(0.03, 1e-4)
 
     def price_another() -> None:

@@ -11,29 +11,31 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from hushmq.evaluation.benchmarks.benchmark_row import Row
 from hushmq.evaluation.benchmarks.calibration_speed import fastest
-from hushmq.pufferfish.binary.binary_timeline import Entry, Timeline, price
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline, price
+from hushmq.pufferfish.timeline.entry import Entry
 
 TICKS = 10**6
 Q, R = 0.0893, 0.1092
-THETA = Box.point(Q, R)
+THETA = BinaryTheta.point(Q, R)
 SAMPLE = 2_000
 BUDGET_S = 0.5
 
 
 def few() -> list[Entry]:
-    """A local stream without an end and ten windows, of which some overlap."""
+    """A sanitized stream and ten windows, some of which overlap."""
     windows = [Entry(1 + k * 90_000, (k + 1) * 100_000, 0.05 + k / 500, 0.05) for k in range(10)]
     return [Entry(1, TICKS, 0.1, 0.08), *windows]
 
 
 def many(runs: int) -> list[Entry]:
-    """So many runs of equal length, each with tilts of its own: nothing repeats."""
+    """Runs of equal length with different tilts, so that nothing is cached."""
     rng, length = random.Random(runs), TICKS // runs
     return [
         Entry(1 + k * length, (k + 1) * length, rng.uniform(0, 0.3), rng.uniform(0, 0.3)) for k in range(runs)
@@ -61,12 +63,12 @@ def one_side(q: float, r: float, tau: Sequence[float]) -> list[float]:
 
 
 def one_side_known(q: float, r: float, tau: Sequence[float]) -> list[float]:
-    """The largest log-ratio from before each tick, over nothing known or the nearest known instant and its state."""
+    """The largest log-ratio from before each tick, over no known state or the nearest known instant and its state."""
     memory = math.ceil(math.log(1e-12) / math.log(1 - q - r))
     sides = one_side(q, r, tau)
     for known in range(-memory, len(tau)):
         for from0, from1 in ((1 - q, r), (q, 1 - r)):
-            # P^l[0][y] and P^l[1][y], and the ratio with what was published in between.
+            # P^l[0][y] and P^l[1][y], and the ratio with the outputs in between.
             p0, p1, ratio = from0, from1, from0 / from1
             for tick in range(known + 1, min(known + memory, len(tau))):
                 if tick >= 0:
@@ -78,7 +80,7 @@ def one_side_known(q: float, r: float, tau: Sequence[float]) -> list[float]:
 
 
 def plain(tau0: Sequence[float], tau1: Sequence[float], adversary: Adversary) -> float:
-    """The largest loss at any of these ticks, nothing being published before and after."""
+    """The largest loss at any of these ticks, with tilt 0 before and after them."""
     side, worst = (one_side if adversary == "prior" else one_side_known), 0.0
     for q, r, tau in ((Q, R, tau0), (R, Q, tau1)):
         left, right = side(q, r, tau), side(q, r, tau[::-1])[::-1]
@@ -86,28 +88,25 @@ def plain(tau0: Sequence[float], tau1: Sequence[float], adversary: Adversary) ->
     return worst
 
 
-def run() -> list[Row]:
+def run() -> Iterator[Row]:
     """From scratch and with one more entry, for histories of few and of many runs."""
-    rows = []
     for adversary in ("prior", "informed"):
-        rows += _rows("11 entries", few(), adversary)
+        yield from _rows("11 entries", few(), adversary)
         thousands = _rows("10⁴ different runs", many(10**4), adversary)
-        rows += [*thousands, *_rows("10⁵ different runs", many(10**5), adversary)]
-        # From scratch the time goes with the runs, whatever the number of ticks: this is where the aim ends.
-        rows.append(
-            Row(
-                f"different runs priced in {BUDGET_S} s, {adversary}",
-                1e4 * BUDGET_S / (thousands[0].value or math.inf),
-                "runs",
-            )
+        yield from thousands
+        yield from _rows("10⁵ different runs", many(10**5), adversary)
+        # From scratch the time grows with the number of runs, not of ticks: the aim ends here.
+        yield Row(
+            f"different runs priced in {BUDGET_S} s, {adversary}",
+            1e4 * BUDGET_S / (thousands[0].value or math.inf),
+            "runs",
         )
-    return rows
 
 
 def _rows(name: str, entries: list[Entry], adversary: Adversary) -> list[Row]:
     ours, found = fastest(partial(price, entries, THETA, adversary), rounds=2)
     slow, against = _plain(entries, adversary, found.epsilon)
-    timeline = Timeline(THETA, adversary, entries)
+    timeline = BinaryTimeline(THETA, adversary, entries)
     last = Entry(TICKS + 1, TICKS + 3_600, 0.1, 0.1)
     middle = Entry(TICKS // 2, TICKS // 2 + 3_600, 0.1, 0.1)
     rows = [
@@ -136,7 +135,7 @@ def _rows(name: str, entries: list[Entry], adversary: Adversary) -> list[Row]:
 
 
 def _plain(entries: list[Entry], adversary: Adversary, found: float) -> tuple[float, str]:
-    """The time of the plain recursion over 10⁶ ticks, after checking that it agrees, and a word on how it was timed."""
+    """The time of the plain recursion over 10⁶ ticks, after a check that it agrees, and a note on how it was timed."""
     ticks = TICKS if adversary == "prior" else SAMPLE
     tau0, tau1 = per_tick(entries, ticks)
     seconds, worst = fastest(partial(plain, tau0, tau1, adversary), rounds=1)

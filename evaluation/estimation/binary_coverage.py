@@ -1,10 +1,10 @@
-"""Whether a 95% region holds the individual device's chain in 95% of cases, and how far the estimate is from the best.
+"""The coverage of 95% confidence regions for a device's chain, and the efficiency of the estimate.
 
 `python -m hushmq.evaluation.estimation.binary_coverage coverage` simulates cohorts, counts and charges their
 statistics as the calibrator does, and prints a table; `… error` compares with the full likelihood (hmmlearn,
-emissions held fixed); `… misfit` measures the heart-rate recordings against first-order chains; `… spread` shows,
-on normal devices, why T is taken at its upper end and regions are made narrower again. docs/estimation.md has them
-as recorded.
+emissions held fixed); `… misfit` measures the heart-rate recordings against first-order chains; `… spread` shows, on
+normal devices, why T is taken at its upper end and regions are made narrower again. docs/estimation.md has them as
+recorded.
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmq.calibrator.models.binary.binary_fit import CAUTION, chain, fit, pooled
-from hushmq.calibrator.models.binary.binary_misfit import Misfit, measure
+from hushmq.calibrator.models.binary.binary_misfit import measure
 from hushmq.calibrator.models.binary.binary_region import cohort_region, device_regions
-from hushmq.calibrator.models.binary.binary_statistics import BANDS, Sums
+from hushmq.calibrator.models.binary.binary_statistics import BinarySums
 from hushmq.calibrator.models.device_spread import SPREAD_CONFIDENCE
+from hushmq.calibrator.models.lag_bands import BANDS
+from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.quantiles import chi_square_quantile
 from hushmq.evaluation.estimation.sanitized_binary import (
-    Charge,
+    LearningCharge,
     counted,
     draws,
     evidence,
     in_cohorts,
     sanitized,
 )
-from hushmq.pufferfish.binary.amplification import release_tilt
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, limits, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, optimal_noise
 
 Floats = NDArray[np.float64]
 
@@ -50,33 +53,33 @@ SLEEPERS = np.array(
 WINDOW = 7_200
 """An hour at 2 Hz."""
 CHUNK = 120_000_000
-"""States simulated at a time."""
+"""The number of states simulated in one call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """One line of the table: what kind of cohort, under which ε, for which Θ the noise was made, how much evidence."""
+class BinaryScenario:
+    """One line of the table: the type of cohort, ε, the Θ that the noise was calibrated for, and the amount of data."""
 
     kind: str
     epsilon: float
     devices: int
     ticks: int
-    theta: Box
+    theta: BinaryTheta
     spread: float = 0.0
     """In logits, for the kind `near`."""
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> BinaryNoise:
         return optimal_noise(self.theta, self.epsilon)
 
     @property
-    def charge(self) -> Charge:
+    def charge(self) -> LearningCharge:
         """Half of what the public, with half the operator's ε, leaves for a window goes into learning.
 
         Noise is drawn as often as the calibrator would.
         """
-        tilt = release_tilt(self.noise, min(limits(self.theta, self.epsilon / 2)))
-        return Charge(min(tilt, 8.0) / 2, draws(-(-self.ticks // WINDOW)))
+        tilt = self.noise.release_tilt(min(largest_tilts(self.theta, self.epsilon / 2)))
+        return LearningCharge(min(tilt, 8.0) / 2, draws(-(-self.ticks // WINDOW)))
 
     def chains(self, count: int, rng: np.random.Generator) -> Floats:
         if self.kind == "demo":
@@ -94,29 +97,29 @@ class Setting:
         return chains
 
 
-N10 = Box.point(0.089, 0.109)
-QUICK = Box.point(0.3, 0.2)
-SLOW = Box.point(0.03, 0.05)
-WIDE = Box(0.02, 0.5, 0.04, 0.5)
-MIDDLE = Box(0.1, 0.4, 0.1, 0.4)
-SETTINGS = (
-    *(Setting("alike", epsilon, 11, 20_000, N10) for epsilon in (1, 2, 4)),
-    *(Setting("alike", epsilon, 11, 20_000, QUICK) for epsilon in (1, 2, 4)),
-    *(Setting("alike", epsilon, 40, 20_000, N10) for epsilon in (2, 4)),
-    *(Setting("near", epsilon, 11, 20_000, N10, 0.15) for epsilon in (1, 2, 4)),
-    *(Setting("near", epsilon, 11, 20_000, QUICK, 0.15) for epsilon in (1, 2, 4)),
-    *(Setting("N1–N11", epsilon, 11, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
-    *(Setting("mixed", epsilon, 40, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
-    Setting("N1–N11", 4, 11, 24 * WINDOW, WIDE),
-    Setting("alike", 1, 11, 48 * WINDOW, N10),
-    Setting("N1–N11", 1, 11, 48 * WINDOW, MIDDLE),
+N10 = BinaryTheta.point(0.089, 0.109)
+QUICK = BinaryTheta.point(0.3, 0.2)
+SLOW = BinaryTheta.point(0.03, 0.05)
+WIDE = BinaryTheta(0.02, 0.5, 0.04, 0.5)
+MIDDLE = BinaryTheta(0.1, 0.4, 0.1, 0.4)
+SCENARIOS = (
+    *(BinaryScenario("alike", epsilon, 11, 20_000, N10) for epsilon in (1, 2, 4)),
+    *(BinaryScenario("alike", epsilon, 11, 20_000, QUICK) for epsilon in (1, 2, 4)),
+    *(BinaryScenario("alike", epsilon, 40, 20_000, N10) for epsilon in (2, 4)),
+    *(BinaryScenario("near", epsilon, 11, 20_000, N10, 0.15) for epsilon in (1, 2, 4)),
+    *(BinaryScenario("near", epsilon, 11, 20_000, QUICK, 0.15) for epsilon in (1, 2, 4)),
+    *(BinaryScenario("N1–N11", epsilon, 11, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
+    *(BinaryScenario("mixed", epsilon, 40, 20_000, MIDDLE) for epsilon in (1, 2, 4)),
+    BinaryScenario("N1–N11", 4, 11, 24 * WINDOW, WIDE),
+    BinaryScenario("alike", 1, 11, 48 * WINDOW, N10),
+    BinaryScenario("N1–N11", 1, 11, 48 * WINDOW, MIDDLE),
 )
-"""20,000 ticks are before the first look; 24 windows are what the fourth look weighs, 48 what the fifth does."""
+"""20,000 ticks are before the first theta update; 24 windows are what the fourth uses, 48 what the fifth does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """How often regions held the chain: a device's own, that one a quarter narrower, the cohort's for a new device."""
+class BinaryCoverage:
+    """The coverage of a device's region, of that region narrowed by a quarter, and of the cohort's for a new device."""
 
     own: float
     narrower: float
@@ -125,12 +128,12 @@ class Coverage:
     cohort_width: float
 
 
-def coverage(setting: Setting, *, cohorts: int, seed: int) -> Coverage:
-    """Simulate cohorts and count."""
+def coverage(setting: BinaryScenario, *, cohorts: int, seed: int) -> BinaryCoverage:
+    """Simulates cohorts and counts how often regions contain the chains."""
     rng = np.random.Generator(np.random.SFC64(seed))
     total = cohorts * setting.devices
     truth, strangers = setting.chains(total, rng), setting.chains(total, rng)
-    sums: list[Sums] = []
+    sums: list[BinarySums] = []
     step = max(4, CHUNK // setting.ticks)
     for first in range(0, total, step):
         q, r = truth[first : first + step].T
@@ -149,12 +152,12 @@ def coverage(setting: Setting, *, cohorts: int, seed: int) -> Coverage:
                 (_holds(own, truth[place]), _holds(own, truth[place], 0.75), _holds(whole, strangers[place]))
             )
             widths.append((own.q_high - own.q_low, whole.q_high - whole.q_low))
-    return Coverage(*np.mean(held, axis=0).tolist(), *np.median(widths, axis=0).tolist())
+    return BinaryCoverage(*np.mean(held, axis=0).tolist(), *np.median(widths, axis=0).tolist())
 
 
-def _holds(box: Box, chain_: Floats, share: float = 1.0) -> bool:
-    """Whether the box holds the chain, with its sides, in logits, cut to a share of their length."""
-    ends = np.array([[box.q_low, box.r_low], [box.q_high, box.r_high], list(chain_)])
+def _holds(region: BinaryTheta, chain_: Floats, share: float = 1.0) -> bool:
+    """Whether the region contains the chain, with its sides, in logits, cut to a share of their length."""
+    ends = np.array([[region.q_low, region.r_low], [region.q_high, region.r_high], list(chain_)])
     low, high, x = np.log(ends / (1 - ends))
     return bool((np.abs(x - (low + high) / 2) <= share * (high - low) / 2).all())
 
@@ -168,8 +171,8 @@ class Errors:
     likelihood: float
 
 
-def errors(setting: Setting, *, runs: int, seed: int) -> Errors:
-    """Pool the devices of a cohort whose chains are alike, and compare with the likelihood of all their states."""
+def errors(setting: BinaryScenario, *, runs: int, seed: int) -> Errors:
+    """Pools the devices of a cohort with equal chains, and compares with the maximum likelihood of all their states."""
     rng = np.random.Generator(np.random.SFC64(seed))
     q, r = (np.full(setting.devices, end) for end in (setting.theta.q_low, setting.theta.r_low))
     noise = setting.noise
@@ -190,7 +193,7 @@ def errors(setting: Setting, *, runs: int, seed: int) -> Errors:
     return Errors(*np.sqrt(np.mean(np.square(off), axis=0)).tolist())
 
 
-def _likeliest(states: NDArray[np.int64], noise: Noise, start: tuple[float, float]) -> float:
+def _likeliest(states: NDArray[np.int64], noise: BinaryNoise, start: tuple[float, float]) -> float:
     """The q where hmmlearn's likelihood of all states, emissions held fixed, is largest."""
     from hmmlearn.hmm import CategoricalHMM  # noqa: PLC0415  # a development dependency, wanted only here
     from scipy.optimize import minimize  # noqa: PLC0415  # as hmmlearn
@@ -211,15 +214,17 @@ def _likeliest(states: NDArray[np.int64], noise: Noise, start: tuple[float, floa
 
 
 COMPARED = (
-    *(Setting("alike", 4, 4, 20_000, theta) for theta in (N10, QUICK)),
-    *(Setting("alike", 2, 10, 20_000, theta) for theta in (N10, QUICK)),
-    Setting("alike", 1, 20, 20_000, QUICK),
-    Setting("alike", 4, 10, 20_000, SLOW),
-    Setting("alike", 4, 4, 48 * WINDOW, SLOW),
+    *(BinaryScenario("alike", 4, 4, 20_000, theta) for theta in (N10, QUICK)),
+    *(BinaryScenario("alike", 2, 10, 20_000, theta) for theta in (N10, QUICK)),
+    BinaryScenario("alike", 1, 20, 20_000, QUICK),
+    BinaryScenario("alike", 4, 10, 20_000, SLOW),
+    BinaryScenario("alike", 4, 4, 48 * WINDOW, SLOW),
 )
 
 
-def misfit(data: Path, epsilons: Sequence[float], *, seed: int) -> Iterator[tuple[float, Misfit, Box]]:
+def misfit(
+    data: Path, epsilons: Sequence[float], *, seed: int
+) -> Iterator[tuple[float, Misfit, BinaryTheta]]:
     """The recordings, above or below their mean, through noise for Θ = MIDDLE: misfit, and the cohort's region."""
     beats: dict[str, list[float]] = {}
     with gzip.open(data, "rt", encoding="utf-8") as file:
@@ -227,12 +232,12 @@ def misfit(data: Path, epsilons: Sequence[float], *, seed: int) -> Iterator[tupl
             beats.setdefault(row["subject"], []).append(float(row["hr_bpm"]))
     rng = np.random.default_rng(seed)
     for epsilon in epsilons:
-        setting = Setting("recorded", epsilon, len(beats), 22_000, MIDDLE)
+        setting = BinaryScenario("recorded", epsilon, len(beats), 22_000, MIDDLE)
         sums = []
         for rates in beats.values():
             states = np.array(rates) >= np.mean(rates)
             flips = rng.random(len(states)) < np.where(states, setting.noise.rho1, setting.noise.rho0)
-            sums.append(Sums())
+            sums.append(BinarySums())
             sums[-1].add((states ^ flips).astype(np.uint8).tobytes())
         seen = evidence(sums, setting.noise, charge=setting.charge, rng=rng)
         found = fit(seen)
@@ -244,7 +249,7 @@ def misfit(data: Path, epsilons: Sequence[float], *, seed: int) -> Iterator[tupl
 def covered_by_spread(
     confidence: float, caution: float, spread: float, *, devices: int, cohorts: int, seed: int
 ) -> float:
-    """How often 95% rectangles hold normal devices, both coordinates with sampling variance 1 and this spread.
+    """The coverage of 95% rectangles for normal devices, both coordinates with sampling variance 1 and this spread.
 
     T is taken at the upper end of this confidence, and what rests on it alone is made narrower by the caution, as
     in calibrator/models/binary/binary_fit.py.
@@ -283,7 +288,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "| cohort | ε | s | devices | ticks | own region | ¼ narrower | newcomer | width of q: own, cohort |"
         )
         print("|---|---|---|---|---|---|---|---|---|")
-        for setting in SETTINGS:
+        for setting in SCENARIOS:
             found = coverage(setting, cohorts=args.runs or 300, seed=args.seed)
             print(
                 f"| {named(setting)} | {setting.epsilon:g} | {_signal(setting):.3f} | {setting.devices} "
@@ -314,11 +319,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         heads = " | ".join(f"lags {first}–{last}: seen, fitted" for first, last in BANDS)
         print(f"| ε | {heads} | shift of b | q, r of the cohort |")
         print("|---" * (len(BANDS) + 3) + "|")
-        for epsilon, measured, box in misfit(args.data, (2, 4, 8), seed=args.seed):
+        for epsilon, measured, region in misfit(args.data, (2, 4, 8), seed=args.seed):
             bands = " | ".join(
                 f"{one.seen:.2f} ± {one.error:.2f}, {one.fitted:.2f}" for one in measured.bands
             )
-            ends = f"{box.q_low:.4f}–{box.q_high:.2f}, {box.r_low:.4f}–{box.r_high:.2f}"
+            ends = f"{region.q_low:.4f}–{region.q_high:.2f}, {region.r_low:.4f}–{region.r_high:.2f}"
             print(f"| {epsilon:g} | {bands} | {measured.shift:.2f} | {ends} |")
     else:
         print(
@@ -338,11 +343,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _signal(setting: Setting) -> float:
+def _signal(setting: BinaryScenario) -> float:
     return 1 - setting.noise.rho0 - setting.noise.rho1
 
 
-def named(setting: Setting) -> str:
+def named(setting: BinaryScenario) -> str:
     if setting.kind in {"N1–N11", "mixed", "demo"}:
         return setting.kind
     spread = f" ± {setting.spread:g}" if setting.spread else ""

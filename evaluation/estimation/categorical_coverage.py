@@ -1,8 +1,8 @@
-"""Whether a 95% region holds the individual device's transition matrix, whole, in 95% of cases, for k states.
+"""The simultaneous coverage of 95% confidence regions for a device's whole transition matrix, for k states.
 
-`python -m hushmq.evaluation.estimation.categorical_coverage coverage` simulates cohorts of 3 and 4 states, counts
-and charges their statistics as the calibrator does, and prints a table; `… misfit` measures recordings of more than
-two states against first-order chains, and whether regions hold what was recorded. docs/estimation.md has both as
+`python -m hushmq.evaluation.estimation.categorical_coverage coverage` simulates cohorts of 3 and 4 states, counts and
+charges their statistics as the calibrator does, and prints a table; `… misfit` measures recordings of more than two
+states against first-order chains, and whether regions hold what was recorded. docs/estimation.md has both as
 recorded.
 """
 
@@ -18,10 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.calibrator.learning.learn_window import FIRST_LOOK, KEPT_BLOCKS, block_of, is_check, last_look
-from hushmq.calibrator.models.binary.binary_misfit import Misfit
-from hushmq.calibrator.models.binary.binary_statistics import BANDS
-from hushmq.calibrator.models.categorical.categorical_fit import FitK, fit
+from hushmq.calibrator.learning.update_schedule import (
+    FIRST_UPDATE,
+    KEPT_BLOCKS,
+    block_of,
+    is_change_test,
+)
+from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit, fit
 from hushmq.calibrator.models.categorical.categorical_misfit import measure
 from hushmq.calibrator.models.categorical.categorical_moments import described, transitions
 from hushmq.calibrator.models.categorical.categorical_region import (
@@ -29,7 +32,9 @@ from hushmq.calibrator.models.categorical.categorical_region import (
     device_intervals,
     entries,
 )
-from hushmq.calibrator.models.categorical.categorical_statistics import SumsK, sensitivity
+from hushmq.calibrator.models.categorical.categorical_statistics import CategoricalSums, sensitivity
+from hushmq.calibrator.models.lag_bands import BANDS
+from hushmq.calibrator.models.misfit import Misfit
 from hushmq.evaluation.estimation.sanitized_categorical import (
     WINDOW,
     evidence,
@@ -40,42 +45,43 @@ from hushmq.evaluation.estimation.sanitized_categorical import (
 from hushmq.evaluation.recordings import Recording, binned, heart_rates, people
 from hushmq.evaluation.recordings import fitted as fitted_chain
 from hushmq.evaluation.section_list import Job, Missing
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction import largest_tilt
-from hushmq.pufferfish.categorical.emission import release_tilt, response
-from hushmq.pufferfish.categorical.transition_intervals import Class, Intervals
+from hushmq.pufferfish.categorical.emission import randomized_response, release_tilt
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 
 Floats = NDArray[np.float64]
 
 OFTEN = 100
-"""A recording's row of transitions is compared where its state was left or stayed in at least so often."""
+"""The least number of transitions from a state for its row of a recording to be compared."""
 TOGETHER = 4_000
-"""Devices simulated at a time."""
+"""The number of devices simulated in one call."""
 THREE = np.array([[0.85, 0.10, 0.05], [0.10, 0.80, 0.10], [0.05, 0.15, 0.80]])
 FOUR = np.array(
     [[0.80, 0.10, 0.07, 0.03], [0.10, 0.70, 0.15, 0.05], [0.05, 0.10, 0.75, 0.10], [0.05, 0.05, 0.10, 0.80]]
 )
 SLOW = np.eye(4) * 0.9 + FOUR * 0.1
-"""FOUR, ten times as slow."""
+"""FOUR with a tenth of its transition rates."""
 
 
-def weighed(look: int) -> tuple[int, int]:
-    """How many windows a look weighs, and for how many draws of noise their statistics were charged."""
-    end = FIRST_LOOK << (look - 1)
+def windows_used(update: int) -> tuple[int, int]:
+    """How many windows a theta update uses, and with how many draws of noise."""
+    end = FIRST_UPDATE << (update - 1)
     windows = [one for one in range(1, end + 1) if block_of(one) > block_of(end) - KEPT_BLOCKS]
-    # Before the first look nothing is believed, so there is nothing to check.
-    drawn = [one for one in windows if one >= FIRST_LOOK and is_check(one - last_look(one - 1))]
+    # Before the first update nothing is learned, so there is no change test.
+    drawn = [one for one in windows if one >= FIRST_UPDATE and is_change_test(one)]
     return len(windows), len(drawn)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CategoricalScenario:
     """One line of the table."""
 
     name: str
     chain: Floats
     epsilon: float
-    look: int
-    """How many looks there have been: they come after 4, 8, 16, … windows."""
+    update: int
+    """The number of the theta update: they follow after 4, 8, 16, … windows."""
     spread: float
     """Standard deviation between devices of log(P_uv/P_uu)."""
     devices: int = 11
@@ -83,12 +89,12 @@ class Setting:
     """In how many rows of P devices differ; in all of them if None."""
 
     @property
-    def theta(self) -> Class:
-        return Class.of(Intervals.point(self.chain.tolist()))
+    def theta(self) -> CategoricalTheta:
+        return CategoricalTheta.of(TransitionIntervals.point(self.chain.tolist()))
 
     @property
     def emission(self) -> Floats:
-        return np.array(response(len(self.chain), largest_tilt(self.theta, self.epsilon).tau))
+        return np.array(randomized_response(len(self.chain), largest_tilt(self.theta, self.epsilon).tau))
 
     @property
     def scale(self) -> float:
@@ -114,10 +120,10 @@ class Setting:
         return moved
 
 
-SETTINGS = (
+SCENARIOS = (
     *(
-        Setting(name, chain, epsilon, look, spread)
-        for name, chain, epsilon, look in (
+        CategoricalScenario(name, chain, epsilon, update, spread)
+        for name, chain, epsilon, update in (
             ("THREE", THREE, 8, 1),
             ("THREE", THREE, 4, 1),
             ("THREE", THREE, 4, 4),
@@ -127,17 +133,17 @@ SETTINGS = (
         )
         for spread in (0.0, 0.15, 0.5)
     ),
-    *(Setting("SLOW", SLOW, 8, 6, spread) for spread in (0.0, 0.5)),
-    Setting("THREE", THREE, 8, 1, 0.5, rows=1),
-    Setting("FOUR", FOUR, 8, 1, 0.5, rows=2),
-    *(Setting("THREE", THREE, 8, 1, spread, devices=40) for spread in (0.0, 0.15, 0.5)),
-    *(Setting("FOUR", FOUR, 8, 1, spread, devices=40) for spread in (0.0, 0.15, 0.5)),
+    *(CategoricalScenario("SLOW", SLOW, 8, 6, spread) for spread in (0.0, 0.5)),
+    CategoricalScenario("THREE", THREE, 8, 1, 0.5, rows=1),
+    CategoricalScenario("FOUR", FOUR, 8, 1, 0.5, rows=2),
+    *(CategoricalScenario("THREE", THREE, 8, 1, spread, devices=40) for spread in (0.0, 0.15, 0.5)),
+    *(CategoricalScenario("FOUR", FOUR, 8, 1, spread, devices=40) for spread in (0.0, 0.15, 0.5)),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """How often all entries were held: a device's own, a quarter narrower, the cohort's for a new device."""
+class CategoricalCoverage:
+    """The coverage of a device's region, of that region narrowed by a quarter, and of the cohort's for a new device."""
 
     own: float
     narrower: float
@@ -146,8 +152,8 @@ class Coverage:
     cohort_width: float
 
 
-def coverage(setting: Setting, *, cohorts: int, seed: int) -> Coverage:
-    """Simulate cohorts and count."""
+def coverage(setting: CategoricalScenario, *, cohorts: int, seed: int) -> CategoricalCoverage:
+    """Simulates cohorts and counts how often regions contain all entries."""
     rng = np.random.default_rng(seed)
     k = len(setting.chain)
     away = ~np.eye(k, dtype=bool)
@@ -171,16 +177,18 @@ def coverage(setting: Setting, *, cohorts: int, seed: int) -> Coverage:
         widths.append(
             (float(np.median((high - low)[:, 0][:, away])), float(np.median((most - least)[0][away])))
         )
-    return Coverage(*np.concatenate(held).mean(axis=0).tolist(), *np.median(widths, axis=0).tolist())
+    return CategoricalCoverage(
+        *np.concatenate(held).mean(axis=0).tolist(), *np.median(widths, axis=0).tolist()
+    )
 
 
 def fitted(
-    setting: Setting, *, cohorts: int, rng: np.random.Generator
-) -> Iterator[tuple[Floats, Floats, FitK]]:
+    setting: CategoricalScenario, *, cohorts: int, rng: np.random.Generator
+) -> Iterator[tuple[Floats, Floats, CategoricalFit]]:
     """Simulated cohorts: the chains of their devices, as many others, and the fit."""
     k, m = len(setting.chain), setting.devices
     emission, scale = setting.emission, setting.scale
-    number, draws = weighed(setting.look)
+    number, draws = windows_used(setting.update)
     step = max(1, TOGETHER // m)
     for first in range(0, cohorts, step):
         count = min(step, cohorts - first) * m
@@ -197,29 +205,29 @@ def fitted(
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A cohort of recordings through noise for the chain fitted to all of them: misfit, and what regions held."""
+    """A cohort of sanitized recordings, with noise for the chain fitted to all of them: misfit and coverage."""
 
     kept: float
     misfit: Misfit
     rows: float
-    """Of the rows of devices' own matrices, as counted from one tick to the next: the share held by the own region."""
+    """The share of rows of the devices' empirical transition matrices that the device's region contains."""
     slower: float
-    """The share of rows whose state stays more often than the own region has it."""
+    """The share of rows whose self-transition probability is above the device's region."""
     width: float
 
 
 def recorded(
     group: Sequence[Recording], epsilon: float, *, window: int, rng: np.random.Generator
 ) -> Recorded:
-    """Sanitize, count, charge one draw, fit and compare."""
+    """Sanitizes, counts, draws noise once, fits and compares."""
     k = group[0].k
-    setting = Setting(
+    setting = CategoricalScenario(
         "recorded", np.array(fitted_chain(group).transition), epsilon, 1, 0.0, devices=len(group)
     )
     lies = np.cumsum(setting.emission, axis=1)[:, :-1]
     sums = []
     for recording in group:
-        sums.append(SumsK(k))
+        sums.append(CategoricalSums(k))
         for piece in recording.pieces:
             for first in range(0, len(piece), window):
                 states = piece[first : first + window]
@@ -305,15 +313,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def print_coverage(lines: str, runs: int, seed: int) -> None:
     """Simulate and print so many cohorts for each of the lines."""
     print(
-        "| chain | spread | ε | kept | devices | look | own region | ¼ narrower | newcomer | width: own, cohort |"
+        "| chain | spread | ε | kept | devices | update | own region | ¼ narrower | newcomer | width: own, cohort |"
     )
     print("|---" * 10 + "|")
     first, last = (int(end) if end else None for end in lines.split(":"))
-    for setting in SETTINGS[first:last]:
+    for setting in SCENARIOS[first:last]:
         found = coverage(setting, cohorts=runs, seed=seed)
         print(
             f"| {setting.name} | {setting.apart} | {setting.epsilon:g} | {setting.emission[0, 0]:.3f} "
-            f"| {setting.devices} | {setting.look} | {found.own:.1%} | {found.narrower:.1%} "
+            f"| {setting.devices} | {setting.update} | {found.own:.1%} | {found.narrower:.1%} "
             f"| {found.newcomer:.1%} | {found.own_width:.3f}, {found.cohort_width:.3f} |",
             flush=True,
         )

@@ -1,4 +1,4 @@
-"""Simulated cohorts: many binary chains through noise at once, and the charged statistics of them."""
+"""Sanitized streams of many simulated binary chains, and their noisy sufficient statistics."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.calibrator.learning.learn_window import FIRST_LOOK, is_check, last_look
-from hushmq.calibrator.models.binary.binary_fit import Evidence
-from hushmq.calibrator.models.binary.binary_statistics import REACH, Sums
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE, is_change_test, last_update
+from hushmq.calibrator.models.binary.binary_evidence import BinaryEvidence
+from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.noise.joint_noise import level_shares, mean_square
 
 Floats = NDArray[np.float64]
 FULL = 1 << 16
 
 
-class Streams:
-    """Binary chains through noise, each going on where it was.
+class SanitizedStreams:
+    """Sanitized binary chains that continue from call to call.
 
-    Sixteen random bits decide each step, so probabilities are rounded to 1/65536.
+    Each step uses sixteen random bits, so probabilities are rounded to 1/65536.
     """
 
     def __init__(self, q: Floats, r: Floats, rng: np.random.Generator) -> None:
@@ -29,10 +29,10 @@ class Streams:
         self._width = -(-self.count // 4) * 4
         self._state = np.zeros(self._width, dtype=bool)
         self._state[: self.count] = rng.random(self.count) < q / (q + r)
-        self.turn(q, r)
+        self.change_chains(q, r)
 
-    def turn(self, q: Floats, r: Floats) -> None:
-        """From here on have these chains; the states stay what they are."""
+    def change_chains(self, q: Floats, r: Floats) -> None:
+        """Changes the transition probabilities and keeps the states."""
         self._leave = self._thresholds(q, r)
 
     def sanitized(self, rho0: Floats | float, rho1: Floats | float, *, ticks: int) -> NDArray[np.uint8]:
@@ -55,43 +55,43 @@ class Streams:
 
 
 def sanitized(
-    q: Floats, r: Floats, noise: Noise, *, ticks: int, rng: np.random.Generator
+    q: Floats, r: Floats, noise: BinaryNoise, *, ticks: int, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """The sanitized states of chains that begin stationary, as of `Streams`."""
-    return Streams(q, r, rng).sanitized(noise.rho0, noise.rho1, ticks=ticks)
+    """The sanitized states of chains with the stationary initial law, as of `SanitizedStreams`."""
+    return SanitizedStreams(q, r, rng).sanitized(noise.rho0, noise.rho1, ticks=ticks)
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """What a state pays in nats for what is learned from its window, and how often noise was drawn."""
+class LearningCharge:
+    """The tilt charged for the statistics of a window, in nats, and the number of draws of noise."""
 
     tilt: float
     draws: int
 
 
 def draws(windows: int) -> int:
-    """How often the calibrator draws noise for the evidence of the look that weighs so many windows.
+    """How often the calibrator draws noise for the evidence of the theta update that uses so many windows.
 
-    Up to the first look once. Later looks weigh the last two blocks, three quarters of all windows.
+    Up to the first update once. Later updates use the last two blocks, three quarters of all windows.
     """
-    if windows <= FIRST_LOOK:
+    if windows <= FIRST_UPDATE:
         return 1
-    whole = windows if windows == 2 * FIRST_LOOK else windows * 4 // 3
-    if whole != last_look(whole) or windows not in {2 * FIRST_LOOK, whole * 3 // 4}:
-        raise ValueError(f"no look weighs {windows} windows")
-    after = last_look(last_look(whole - 1) - 1)
+    whole = windows if windows == 2 * FIRST_UPDATE else windows * 4 // 3
+    if whole != last_update(whole) or windows not in {2 * FIRST_UPDATE, whole * 3 // 4}:
+        raise ValueError(f"no theta update uses {windows} windows")
+    after = last_update(last_update(whole - 1) - 1)
     return sum(
-        number == last_look(number) or (number > FIRST_LOOK and is_check(number - last_look(number - 1)))
+        number == last_update(number) or (number > FIRST_UPDATE and is_change_test(number))
         for number in range(after + 1, whole + 1)
     )
 
 
-def counted(packed: NDArray[np.uint8], *, ticks: int, window: int | None = None) -> list[Sums]:
+def counted(packed: NDArray[np.uint8], *, ticks: int, window: int | None = None) -> list[BinarySums]:
     """The exact sums of each row; if a window is given, of its windows of so many ticks, a multiple of 8."""
     length = window or ticks
     found = []
     for row in packed:
-        sums = Sums()
+        sums = BinarySums()
         for first in range(0, ticks, length):
             part = row[first // 8 : -(-(first + length) // 8)]
             sums.add_packed(part.tobytes(), min(length, ticks - first))
@@ -99,14 +99,16 @@ def counted(packed: NDArray[np.uint8], *, ticks: int, window: int | None = None)
     return found
 
 
-def evidence(sums: list[Sums], noise: Noise, *, charge: Charge | None, rng: np.random.Generator) -> Evidence:
+def evidence(
+    sums: list[BinarySums], noise: BinaryNoise, *, charge: LearningCharge | None, rng: np.random.Generator
+) -> BinaryEvidence:
     """Evidence of one device per sum, with simulated noise that costs the tilt, if any is charged."""
     count = len(sums)
     exact = np.array([np.concatenate(one.groups) for one in sums], dtype=float)
     if charge is not None:
         for _ in range(charge.draws):
             exact += _drawn(count, charge.tilt, rng)
-    return Evidence(
+    return BinaryEvidence(
         tuple(f"device-{number}" for number in range(count)),
         np.arange(count),
         np.full(count, noise.rho0),
@@ -128,6 +130,6 @@ def _drawn(count: int, tilt: float, rng: np.random.Generator) -> Floats:
     return found
 
 
-def in_cohorts(sums: list[Sums], size: int) -> Iterator[list[Sums]]:
+def in_cohorts(sums: list[BinarySums], size: int) -> Iterator[list[BinarySums]]:
     for first in range(0, len(sums), size):
         yield sums[first : first + size]

@@ -1,4 +1,4 @@
-"""Simulated cohorts of k states: many chains through noise at once, and the charged statistics of them."""
+"""Sanitized streams of many simulated k-state chains, and their noisy sufficient statistics."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.calibrator.models.binary.binary_statistics import BANDS
-from hushmq.calibrator.models.categorical.categorical_fit import EvidenceK
+from hushmq.calibrator.models.categorical.categorical_evidence import CategoricalEvidence
 from hushmq.calibrator.models.categorical.categorical_moments import FULL, lookup, stationary
-from hushmq.calibrator.models.categorical.categorical_statistics import MULTIPLES, SumsK, pairs_of
+from hushmq.calibrator.models.categorical.categorical_statistics import MULTIPLES, CategoricalSums, pairs_of
 from hushmq.calibrator.models.draw_noise import variance
+from hushmq.calibrator.models.lag_bands import BANDS
 
 Floats = NDArray[np.float64]
 WINDOW = 7_200
@@ -46,7 +46,7 @@ def windows(
 
 def evidence(
     runs: Iterable[NDArray[np.uint8]], emission: Floats, *, scale: float, draws: int, rng: np.random.Generator
-) -> EvidenceK:
+) -> CategoricalEvidence:
     """Evidence of one device per row of the windows' states, with simulated noise of the charged scale."""
     k = len(emission)
     ticks, starts = 0, np.zeros(len(BANDS))
@@ -62,8 +62,8 @@ def evidence(
 
 
 def evidence_of(
-    sums: Iterable[SumsK], emission: Floats, *, scale: float, draws: int, rng: np.random.Generator
-) -> EvidenceK:
+    sums: Iterable[CategoricalSums], emission: Floats, *, scale: float, draws: int, rng: np.random.Generator
+) -> CategoricalEvidence:
     """Evidence of one device for each of the sums."""
     exact = zip(*((one.ticks, one.counts, one.starts, one.pairs) for one in sums), strict=True)
     ticks, counts, starts, pairs = (np.array(each, dtype=float) for each in exact)
@@ -80,7 +80,7 @@ def _charged(
     scale: float,
     draws: int,
     rng: np.random.Generator,
-) -> EvidenceK:
+) -> CategoricalEvidence:
     """What was counted, with simulated noise of the charged scale, drawn so many times."""
     count = len(ticks)
     for _ in range(draws):
@@ -89,7 +89,7 @@ def _charged(
             _drawn(scale * multiple, pairs.shape[0:1] + pairs.shape[2:], rng) for multiple in MULTIPLES[1:]
         ]
         pairs = pairs + np.stack(noise, axis=1)
-    return EvidenceK(
+    return CategoricalEvidence(
         tuple(f"device-{number}" for number in range(count)),
         np.arange(count),
         np.repeat(emission[None], count, axis=0),
@@ -106,9 +106,9 @@ def _drawn(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> ND
     return rng.geometric(p, shape) - rng.geometric(p, shape)
 
 
-def in_cohorts(found: EvidenceK, size: int) -> Iterator[EvidenceK]:
+def in_cohorts(found: CategoricalEvidence, size: int) -> Iterator[CategoricalEvidence]:
     """The same evidence as if so many devices each were a cohort."""
     for first in range(0, len(found.devices), size):
         mine = slice(first, first + size)
-        rows = (getattr(found, name)[mine] for name in EvidenceK.__slots__[2:])
-        yield EvidenceK(found.devices[mine], np.arange(size), *rows)
+        rows = (getattr(found, name)[mine] for name in CategoricalEvidence.__slots__[2:])
+        yield CategoricalEvidence(found.devices[mine], np.arange(size), *rows)

@@ -1,48 +1,50 @@
-"""Whole lives of simulated cohorts: windows that arrive one after the other, learned from by the calibrator's own code.
+"""Simulated cohorts over many windows, with the calibrator's learning.
 
-Chains go on from window to window through real noise; what is counted of them is handed to
-calibrator/learning/learn_window.py, on a database in memory in which every cohort is a stream. The noise of what is
-learned is the calibrator's too, from the operating system: the same seed gives the same states, and not the same
-draws of that noise.
+Chains continue from window to window; their sufficient statistics go to calibrator/learning/learn_window.py, on a
+database in memory in which every cohort is a stream. The noise on the statistics comes from the operating system, as in
+the calibrator: a seed determines the states but not this noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, create_engine, insert, select
+from sqlalchemy import Connection, create_engine, insert
 
-from hushmq.calibrator.learning import learn_window as learn
-from hushmq.calibrator.learning.learn_window import COHORT, Progress
-from hushmq.calibrator.learning.pending_statistics import Counted
-from hushmq.calibrator.ledger.audience_timelines import NANO
-from hushmq.calibrator.models.binary_model import TWO
-from hushmq.calibrator.models.chain_model import written
+from hushmq.calibrator.learning.learn_window import learn_window
+from hushmq.calibrator.learning.learned_theta import read_learned
+from hushmq.calibrator.learning.learning_progress import Progress, read_progress
+from hushmq.calibrator.learning.update_schedule import is_update
+from hushmq.calibrator.models.binary_model import BINARY
+from hushmq.calibrator.models.sufficient_statistics import ExactStatistics
+from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.calibrator.store import tables as store
-from hushmq.evaluation.estimation.binary_coverage import Setting
-from hushmq.evaluation.estimation.sanitized_binary import Streams, counted
-from hushmq.pufferfish.binary.stream_loss import Box, Noise
+from hushmq.evaluation.estimation.binary_coverage import BinaryScenario
+from hushmq.evaluation.estimation.sanitized_binary import SanitizedStreams, counted
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.protocols import Theta
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """One line of a table: a kind of cohort under one noise setting, and how long it is followed.
+class CohortScenario:
+    """One line of a table: a type of cohort under one noise setting, and the number of windows simulated.
 
-    `setting.ticks` are those of a window.
+    `setting.ticks` is the length of a window.
     """
 
-    setting: Setting
+    setting: BinaryScenario
     windows: int = 32
     change: int = 16
-    """After so many windows the noise or the chains may be others."""
-    later: Setting | None = None
-    """Its noise and its charge are those after the change."""
-    turned: tuple[float, float] = (0.0, 0.0)
+    """The number of windows after which the noise or the chains change."""
+    later: BinaryScenario | None = None
+    """The setting with the noise and the charge after the change."""
+    logit_shift: tuple[float, float] = (0.0, 0.0)
     """The change moves logit q and logit r of every device by this …"""
     gradually: int = 1
     """… in equal steps, over so many windows."""
@@ -53,29 +55,29 @@ class Version:
     """A noise version, and what a window is charged for learning under it, in nano-nats."""
 
     number: int
-    noise: Noise
+    noise: BinaryNoise
     tilt: int
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """What is believed of a cohort after so many windows: the looks alone, without start, floor and misfit."""
+class LearnedThetas:
+    """The learned Θ of a cohort and its devices after some windows, without start, floor and misfit."""
 
     cohort: int
     window: int
-    looked: bool
-    """Whether this was a look, and not a check between looks."""
+    scheduled: bool
+    """Whether a theta update was scheduled for this window, and not a change test alone."""
     progress: Progress
-    theta: Box | None
-    """The cohort's; None where nothing is believed, and Θ is the policy's start."""
-    own: dict[str, Box]
+    theta: BinaryTheta | None
+    """The cohort's Θ; None before the first update, when Θ is the policy's start."""
+    own: dict[str, BinaryTheta]
 
 
 @dataclass(slots=True)
-class Lives:
-    """Cohorts of one kind, simulated together."""
+class SimulatedCohorts:
+    """Cohorts of one scenario, simulated together."""
 
-    life: Life
+    scenario: CohortScenario
     cohorts: int
     seed: int
     truth: Floats = field(init=False)
@@ -86,64 +88,70 @@ class Lives:
 
     def __post_init__(self) -> None:
         self._rng = np.random.Generator(np.random.SFC64(self.seed))
-        shape = (self.cohorts, self.life.setting.devices, 2)
-        total = self.cohorts * self.life.setting.devices
+        shape = (self.cohorts, self.scenario.setting.devices, 2)
+        total = self.cohorts * self.scenario.setting.devices
         self.truth, self.strangers = (
-            self.life.setting.chains(total, self._rng).reshape(shape) for _ in range(2)
+            self.scenario.setting.chains(total, self._rng).reshape(shape) for _ in range(2)
         )
 
     def chains(self, window: int) -> Floats:
         """The chains in this window."""
-        done = min(1.0, max(0.0, (window - self.life.change) / self.life.gradually))
-        logits = np.log(self.truth) - np.log1p(-self.truth) + done * np.array(self.life.turned)
+        done = min(1.0, max(0.0, (window - self.scenario.change) / self.scenario.gradually))
+        logits = np.log(self.truth) - np.log1p(-self.truth) + done * np.array(self.scenario.logit_shift)
         chains: Floats = 1 / (1 + np.exp(-logits))
         return chains
 
-    def moments(self) -> Iterator[Moment]:
-        """Live, and tell what is believed wherever that may have changed."""
-        devices = self.life.setting.devices
+    def learned_thetas(self) -> Iterator[LearnedThetas]:
+        """Simulates all windows and yields the learned Θ after every update and change test."""
+        devices = self.scenario.setting.devices
         engine = create_engine("sqlite://")
         store.metadata.create_all(engine)
         q, r = self.truth.reshape(-1, 2).T
-        streams = Streams(q, r, self._rng)
-        settings = [self.life.setting, *([self.life.later] if self.life.later else [])]
+        streams = SanitizedStreams(q, r, self._rng)
+        settings = [self.scenario.setting, *([self.scenario.later] if self.scenario.later else [])]
         versions = [
             Version(number, one.noise, int(one.charge.tilt * NANO)) for number, one in enumerate(settings, 1)
         ]
         with engine.begin() as db:
             for version in versions:
                 self._announce(db, version)
-            before = [Progress()] * self.cohorts
-            for window in range(1, self.life.windows + 1):
+            for window in range(1, self.scenario.windows + 1):
                 q, r = self.chains(window).reshape(-1, 2).T
-                streams.turn(q, r)
-                version = versions[-1 if window > self.life.change else 0]
+                streams.change_chains(q, r)
+                version = versions[-1 if window > self.scenario.change else 0]
                 sums = self._window(streams, version)
                 for cohort in range(self.cohorts):
                     mine = sums[cohort * devices : (cohort + 1) * devices]
-                    learn.note(db, str(cohort), mine, tilt=version.tilt, learner=TWO)
-                    now = learn.progress(db, str(cohort))
-                    lived = before[cohort].windows + 1
-                    looked = lived == learn.last_look(lived)
-                    if looked or now.contradictions > before[cohort].contradictions:
-                        yield self._moment(db, cohort, window, now, looked=looked)
-                    before[cohort] = now
+                    windows = read_progress(db, str(cohort)).windows + 1
+                    update = learn_window(db, str(cohort), BINARY, mine, tilt=version.tilt)
+                    scheduled = is_update(windows)
+                    if scheduled or update.changed_theta:
+                        yield self._learned_thetas(db, cohort, window, scheduled=scheduled)
         engine.dispose()
 
     def _announce(self, db: Connection, version: Version) -> None:
-        row = {"version": version.number, "policy": 1, "noise": written(version.noise), "payload": b""}
+        row = {"version": version.number, "policy": 1, "noise": version.noise.as_json(), "payload": b""}
         db.execute(insert(store.setting), [{"stream": str(cohort), **row} for cohort in range(self.cohorts)])
 
-    def _window(self, streams: Streams, version: Version) -> list[Counted]:
+    def _window(self, streams: SanitizedStreams, version: Version) -> list[ExactStatistics]:
         """One window of all devices of all cohorts."""
-        ticks, devices = self.life.setting.ticks, self.life.setting.devices
+        ticks, devices = self.scenario.setting.ticks, self.scenario.setting.devices
         packed = streams.sanitized(version.noise.rho0, version.noise.rho1, ticks=ticks)
         return [
-            Counted(f"device-{number % devices}", version.number, one.ticks, one.starts, one.groups)
+            ExactStatistics(f"device-{number % devices}", version.number, one.ticks, one.starts, one.groups)
             for number, one in enumerate(counted(packed, ticks=ticks))
         ]
 
-    def _moment(self, db: Connection, cohort: int, window: int, now: Progress, *, looked: bool) -> Moment:
-        rows = db.execute(select(store.belief).where(store.belief.c.stream == str(cohort)))
-        believed = {row.device: TWO.read(row) for row in rows}
-        return Moment(cohort, window, looked, now, believed.pop(COHORT, None), believed)
+    def _learned_thetas(self, db: Connection, cohort: int, window: int, *, scheduled: bool) -> LearnedThetas:
+        learned, now = read_learned(db, str(cohort), BINARY), read_progress(db, str(cohort))
+        return LearnedThetas(
+            cohort, window, scheduled, now, _binary(learned.cohort), _all_binary(learned.devices)
+        )
+
+
+def _binary(theta: Theta | None) -> BinaryTheta | None:
+    return theta if isinstance(theta, BinaryTheta) else None
+
+
+def _all_binary(thetas: Mapping[str, Theta]) -> dict[str, BinaryTheta]:
+    return {device: theta for device, theta in thetas.items() if isinstance(theta, BinaryTheta)}

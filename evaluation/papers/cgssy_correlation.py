@@ -1,4 +1,4 @@
-"""CGSSY Figure 2: what knowing the correlation adds to an attack on plain randomized response."""
+"""CGSSY Figure 2: the gain of an attacker who knows the correlation, against plain randomized response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from hushmq.evaluation.attackers.hidden import Floats, Hidden
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 from hushmq.pufferfish.papers import cgssy
 
 ABOUT = """CGSSY's Figure 2. A symmetric chain of 30 instants changes state with probability θ; every sample is
@@ -30,7 +32,7 @@ ATTACKED = 14
 
 def run(job: Job) -> Iterator[Item]:
     rho = 1 / (1 + math.exp(EPSILON))
-    plain = Noise(rho, rho)
+    plain = BinaryNoise(rho, rho)
     thetas = [0.01, 0.1, 0.3, 0.5] if job.quick else [0.005, *(round(0.025 * i, 3) for i in range(1, 21))]
     databases, times = (10, 100) if job.quick else (100, 1000)
     rows: list[list[Cell]] = []
@@ -41,9 +43,9 @@ def run(job: Job) -> Iterator[Item]:
         found = simulated(job, hidden, databases, times)
         drawn.append(found)
         best = exact.attack(hidden, ATTACKED, LENGTH - ATTACKED - 1).success()
-        ours = Hidden(theta, theta, optimal_noise(Box.point(theta, theta), EPSILON))
+        ours = Hidden(theta, theta, optimal_noise(BinaryTheta.point(theta, theta), EPSILON))
         against_ours = exact.attack(ours, ATTACKED, LENGTH - ATTACKED - 1).success()
-        real = loss(Box.point(theta, theta), tau0=plain.tau0, tau1=plain.tau1, adversary="prior")
+        real = loss(BinaryTheta.point(theta, theta), tau0=plain.tau0, tau1=plain.tau1, adversary="prior")
         measured = [float(each.mean()) for each in found]
         rows.append(
             [
@@ -85,7 +87,7 @@ def run(job: Job) -> Iterator[Item]:
 
 
 def simulated(job: Job, hidden: Hidden, databases: int, times: int) -> tuple[Floats, Floats]:
-    """The share of right guesses of both attackers on each database: the paper's experiment."""
+    """The share of correct guesses of both attackers on each database: the paper's experiment."""
     rng = job.rng("figure 2", hidden.q)
     states = hidden.paths(databases, LENGTH, rng)
     shares: tuple[list[float], list[float]] = ([], [])
@@ -98,7 +100,7 @@ def simulated(job: Job, hidden: Hidden, databases: int, times: int) -> tuple[Flo
 
 
 def charged(success: float) -> float:
-    """The ε that would explain a success: log p/(1−p)."""
+    """The ε at which the bound on success equals p: log p/(1−p)."""
     return math.log(success / (1 - success))
 
 
@@ -131,7 +133,7 @@ def _picture(thetas: list[float], rows: list[list[Cell]], drawn: list[tuple[Floa
 
 
 def _drawn(curve: Curve, shares: list[Floats]) -> Curve:
-    """The experiment in place of the exact values."""
+    """The curve with the simulated instead of the exact values."""
     means = [float(each.mean()) for each in shares]
     errors = [2 * float(each.std(ddof=1)) / math.sqrt(len(each)) for each in shares]
     low, high = ([m + sign * e for m, e in zip(means, errors, strict=True)] for sign in (-1, 1))

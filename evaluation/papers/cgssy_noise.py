@@ -1,4 +1,4 @@
-"""CGSSY Figures 1 and 3: which noise keeps an ε, and how much of it."""
+"""CGSSY Figures 1 and 3: the noise with a loss of at most ε."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
-from hushmq.explain.figure import Curve, Figure, Mark, Panel
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, Noise, limits, loss, optimal_noise
+from hushmq.explain.figure import Curve, Figure, LabelledPoint, Panel
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss, optimal_noise
 from hushmq.pufferfish.papers import cgssy
 from hushmq.pufferfish.papers import zhao_reduction as zhao
 from hushmq.pufferfish.quilt.markov_chain import Chain
@@ -33,10 +36,10 @@ def run(job: Job) -> Iterator[Item]:
 
 def _figure_1(points: int) -> Iterator[Item]:
     q, r = REGION
-    theta = Box.point(q, r)
+    theta = BinaryTheta.point(q, r)
     panels, rows = [], list[list[Cell]]()
     for epsilon in EPSILONS:
-        tau0, tau1 = limits(theta, epsilon, "prior")
+        tau0, tau1 = largest_tilts(theta, epsilon, "prior")
         across = [i / points for i in range(points + 1)]
         first = [(1 - rho0) * math.exp(-tau0) for rho0 in across]
         second = [1 - rho0 * math.exp(tau1) for rho0 in across]
@@ -54,7 +57,7 @@ def _figure_1(points: int) -> Iterator[Item]:
             ),
         ]
         least = cgssy.corollary_1(q, r, epsilon)
-        settings: list[tuple[str, Noise, Adversary]] = [
+        settings: list[tuple[str, BinaryNoise, Adversary]] = [
             ("CGSSY Corollary 1: fewest flips", least, "prior"),
             ("most signal, adversary knows no state", optimal_noise(theta, epsilon, "prior"), "prior"),
             ("most signal, informed adversary (ours)", optimal_noise(theta, epsilon), "informed"),
@@ -66,8 +69,8 @@ def _figure_1(points: int) -> Iterator[Item]:
             rows.append([epsilon, name, noise.rho0, noise.rho1, flips, signal, reached])
         ours = settings[2][1]
         marks = [
-            Mark("ours", ours.rho0, ours.rho1),
-            Mark("fewest flips", least.rho0, least.rho1),
+            LabelledPoint("ours", ours.rho0, ours.rho1),
+            LabelledPoint("fewest flips", least.rho0, least.rho1),
         ]
         panels.append(
             Panel(f"ε = {epsilon:g}", "ρ0, a 0 is sent as 1", "ρ1, a 1 is sent as 0", curves, marks)
@@ -85,21 +88,21 @@ def _figure_1(points: int) -> Iterator[Item]:
     )
 
 
-def _border(theta: Box, epsilon: float, across: list[float]) -> list[float]:
-    """The least ρ1 for each ρ0 against the informed adversary: two straight lines as well."""
-    tau0, tau1 = limits(theta, epsilon)
+def _border(theta: BinaryTheta, epsilon: float, across: list[float]) -> list[float]:
+    """The smallest ρ1 for each ρ0 against the informed adversary: two straight lines as well."""
+    tau0, tau1 = largest_tilts(theta, epsilon)
     return [max((1 - rho0) * math.exp(-tau0), 1 - rho0 * math.exp(tau1)) for rho0 in across]
 
 
 def _figure_3(points: int) -> Iterator[Item]:
     chain = Chain([[1 - THETA, THETA], [THETA, 1 - THETA]])
-    box = Box.point(THETA, THETA)
+    theta = BinaryTheta.point(THETA, THETA)
     epsilons = [6 * (i + 1) / points for i in range(points)]
     curves = {
         "Zhao et al.": [zhao.noise(chain, epsilon, LENGTH) for epsilon in epsilons],
         "CGSSY, approximate": [cgssy.corollary_2_noise(THETA, epsilon) for epsilon in epsilons],
         "CGSSY, exact": [cgssy.corollary_2_exact(THETA, epsilon) for epsilon in epsilons],
-        "ours, informed adversary": [optimal_noise(box, epsilon).rho0 for epsilon in epsilons],
+        "ours, informed adversary": [optimal_noise(theta, epsilon).rho0 for epsilon in epsilons],
         "plain DP": [1 / (1 + math.exp(epsilon)) for epsilon in epsilons],
     }
     drawn = [Curve(name, epsilons, rhos, reference=name == "plain DP") for name, rhos in curves.items()]

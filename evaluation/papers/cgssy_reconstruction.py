@@ -1,4 +1,4 @@
-"""CGSSY Figure 4: how much of a stream Viterbi and an LSTM reconstruct, on synthetic data and on two sleepers."""
+"""CGSSY Figure 4: reconstruction of a stream by Viterbi and an LSTM, on synthetic data and on two sleepers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from hushmq.evaluation.recordings import fitted, sleepers
 from hushmq.evaluation.section_list import Job, Missing
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 from hushmq.pufferfish.papers import cgssy
 
 ABOUT = """CGSSY's Figure 4: the share of a sanitized stream that an attacker gets right, on a synthetic stream of the
@@ -30,12 +32,12 @@ LENGTH = 26_923
 SUBJECTS = ("N10", "N5")
 EPSILONS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
 LEARNED = (1.0, 2.0, 3.0, 4.0, 5.0)
-"""Where the LSTM is trained: it takes nearly all of the time."""
+"""The ε at which the LSTM is trained, which takes nearly all of the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A binary stream, and the chain counted in it (or drawn from)."""
+class BinaryRecord:
+    """A binary stream, and its chain: fitted to it, or the one it was sampled from."""
 
     name: str
     q: float
@@ -44,22 +46,22 @@ class Record:
 
     @property
     def commoner(self) -> float:
-        """How often the commoner state is right."""
+        """The success of always guessing the more frequent state."""
         ones = float(self.states.mean())
         return max(ones, 1 - ones)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One record and ε: the noise, and how often each attacker is right."""
+class ReconstructionResult:
+    """One record and ε: the noise, and the success of each attacker."""
 
-    record: Record
+    record: BinaryRecord
     epsilon: float
-    noise: Noise
+    noise: BinaryNoise
     viterbi: float
     smoothed: float
     ours: float
-    """Forward–backward against our noise for the same ε."""
+    """The success of forward–backward against our noise for the same ε."""
     learned: float | None
 
     @property
@@ -72,7 +74,9 @@ class Point:
 
     def row(self) -> list[Cell]:
         """As a row of the table."""
-        real = loss(Box.point(self.record.q, self.record.r), tau0=self.noise.tau0, tau1=self.noise.tau1)
+        real = loss(
+            BinaryTheta.point(self.record.q, self.record.r), tau0=self.noise.tau0, tau1=self.noise.tau1
+        )
         return [
             *(self.record.name, self.epsilon, self.noise.rho0, self.noise.rho1, real),
             *(self.viterbi, self.smoothed, self.learned, self.ours),
@@ -119,37 +123,39 @@ def run(job: Job) -> Iterator[Item]:
     yield from _findings(points)
 
 
-def _synthetic(job: Job) -> Record:
+def _synthetic(job: Job) -> BinaryRecord:
     q, r = SYNTHETIC
-    # The noise of a Hidden plays no part in its paths.
-    paths = Hidden(q, r, Noise(0.25, 0.25)).paths(1, LENGTH // (10 if job.quick else 1), job.rng("synthetic"))
-    return Record("synthetic", q, r, paths[0])
+    # The noise of a Hidden does not affect its paths.
+    paths = Hidden(q, r, BinaryNoise(0.25, 0.25)).paths(
+        1, LENGTH // (10 if job.quick else 1), job.rng("synthetic")
+    )
+    return BinaryRecord("synthetic", q, r, paths[0])
 
 
-def _recorded(job: Job) -> list[Record]:
-    """The two sleepers; in a quick run a tenth of each."""
+def _recorded(job: Job) -> list[BinaryRecord]:
+    """The two sleepers; a tenth of each in a quick run."""
     records = []
     for recording in sleepers(job):
         if recording.subject in SUBJECTS:
             step = fitted([recording]).transition
             states = recording.states().astype(np.uint8)
             part = states[: len(states) // (10 if job.quick else 1)]
-            records.append(Record(recording.subject, float(step[0][1]), float(step[1][0]), part))
+            records.append(BinaryRecord(recording.subject, float(step[0][1]), float(step[1][0]), part))
     return sorted(records, key=lambda record: SUBJECTS.index(record.name))
 
 
 def _point(
-    job: Job, record: Record, epsilon: float, teach: Training | None, advance: Callable[[], None]
-) -> Point:
+    job: Job, record: BinaryRecord, epsilon: float, teach: Training | None, advance: Callable[[], None]
+) -> ReconstructionResult:
     rng = job.rng(record.name, epsilon)
     theirs = Hidden(record.q, record.r, cgssy.corollary_1(record.q, record.r, epsilon))
-    ours = Hidden(record.q, record.r, optimal_noise(Box.point(record.q, record.r), epsilon))
+    ours = Hidden(record.q, record.r, optimal_noise(BinaryTheta.point(record.q, record.r), epsilon))
     outputs = theirs.sanitize(record.states, rng)
 
     def share(guesses: States) -> float:
         return float((guesses[0] == record.states).mean())
 
-    return Point(
+    return ReconstructionResult(
         record,
         epsilon,
         theirs.noise,
@@ -162,7 +168,7 @@ def _point(
     )
 
 
-def _picture(records: Sequence[Record], points: Sequence[Point]) -> Picture:
+def _picture(records: Sequence[BinaryRecord], points: Sequence[ReconstructionResult]) -> Picture:
     panels = []
     for record in records:
         mine = [point for point in points if point.record is record]
@@ -183,7 +189,7 @@ def _picture(records: Sequence[Record], points: Sequence[Point]) -> Picture:
     )
 
 
-def _findings(points: Sequence[Point]) -> Iterator[Item]:
+def _findings(points: Sequence[ReconstructionResult]) -> Iterator[Item]:
     above = [
         point for point in points if max(point.viterbi, point.smoothed, point.learned or 0) > point.printed
     ]

@@ -1,4 +1,4 @@
-"""What many releases cost together: SC's theorems, quilts on the timeline, and the ledger."""
+"""The loss of many releases together: SC's theorems, the quilt bound on the timeline, and the ledger."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from itertools import pairwise
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Finding, Item, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.binary_timeline import Entry, price
-from hushmq.pufferfish.binary.stream_loss import Box, limits, optimal_noise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.binary_timeline import price
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, optimal_noise
 from hushmq.pufferfish.papers.composition_theorems import influence, quilt_price, sc_iii_1, sc_iii_3, sc_iii_7
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from hushmq.pufferfish.quilt.markov_quilt import Mixing, approx
+from hushmq.pufferfish.timeline.entry import Entry
 
 ABOUT = """The total loss after a number of releases, on the heart-rate chain N10 (q=.0893, r=.1092), when
 every release has the tilt that makes the whole schedule, kept up for ever, cost ε = 1 to who knows the chain.
 SC's theorems are given the exact loss of each release alone, which is more than their own mechanisms would
 tell them. The ledger prices the sum of tilts, tick by tick."""
 
-THETA = Box.point(0.0893, 0.1092)
+THETA = BinaryTheta.point(0.0893, 0.1092)
 EPSILON = 1.0
 MIXING = Mixing.of([Chain([[1 - 0.0893, 0.0893], [0.1092, 1 - 0.1092]])])
 WINDOW = 60
@@ -36,12 +38,12 @@ class Schedule:
 
 
 def tau() -> float:
-    """The tilt per tick that costs ε for ever, against the adversary SC has in mind."""
-    return min(limits(THETA, EPSILON, "prior"))
+    """The constant tilt with loss ε on an endless stream, against the prior adversary, as in SC."""
+    return min(largest_tilts(THETA, EPSILON, "prior"))
 
 
 def schedules(count: int) -> list[Schedule]:
-    """Tumbling, spaced, sliding and multi-resolution windows, that many releases of each."""
+    """Schedules of tumbling, spaced, sliding and multi-resolution windows with `count` releases each."""
     t, w = tau(), WINDOW
     tumbling = [_window(i * w, w, t) for i in range(count)]
     spaced = [_window(2 * i * w, w, t) for i in range(count)]
@@ -61,7 +63,7 @@ def _window(first: int, length: int, tilt: float) -> Entry:
 
 
 def published(releases: Sequence[Entry], stream: Entry | None) -> list[Entry]:
-    """The releases and, if there is one, the sanitized stream up to the last of them."""
+    """The releases and, if given, the sanitized stream up to the last of them."""
     if stream is None:
         return list(releases)
     last = max(entry.last for entry in releases)
@@ -69,10 +71,10 @@ def published(releases: Sequence[Entry], stream: Entry | None) -> list[Entry]:
 
 
 def best_theorem(entries: Sequence[Entry], alone: Sequence[float]) -> float:
-    """The least that SC's theorems allow, of those that apply.
+    """The smallest bound of those SC theorems that apply.
 
-    III.1 may be used again and again on disjoint stretches: what is already composed is one mechanism on one stretch.
-    III.3 is for two runs of MQMApprox, and asks for a gap as long as the stretches.
+    III.1 is applied repeatedly on disjoint stretches, with the mechanisms composed so far as one mechanism. III.3 is
+    for two runs of MQMApprox and requires a gap as long as the stretches.
     """
     total = sc_iii_7(alone)
     pairs = list(pairwise(entries))
@@ -97,7 +99,7 @@ COLUMNS: dict[str, Callable[[list[Entry], list[float]], float]] = {
     "ledger, any other states known": lambda entries, alone: price(entries, THETA).epsilon,
 }
 DRAWN = ("ledger", "quilts on the timeline", "sum, SC III.7", "best of SC's")
-"""The ledger for who knows other states would hide the one before it."""
+"""The curves drawn; the informed adversary's ledger is left out because it hides the prior adversary's."""
 
 
 def run(job: Job) -> Iterator[Item]:
@@ -129,7 +131,7 @@ def run(job: Job) -> Iterator[Item]:
 
 
 def findings(count: int, last: dict[tuple[str, str], list[float]]) -> Iterator[Item]:
-    """What the last column of points says."""
+    """Findings from the largest number of releases."""
     alone, beside = "releases alone", "releases beside the local stream"
     tumbling = last[alone, "tumbling windows"]
     yield Finding(

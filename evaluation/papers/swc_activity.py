@@ -1,4 +1,4 @@
-"""SWC section 5.3.1 and Table 1: histograms of what people do, together and one by one."""
+"""SWC section 5.3.1 and Table 1: histograms of activity, aggregated and per person."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def individual(
     draws: int,
     rng: np.random.Generator,
 ) -> float:
-    """The mean over people of the error of one person's histogram; each has pieces of their own length."""
+    """The mean over people of the error of one person's histogram; scales depend on each person's longest piece."""
     scales = {length: scale_of(method, [chain], length, epsilon) for length in {one.longest for one in group}}
     errors = [
         simulated_error(scales[one.longest], lipschitz=2 / one.length, bins=BINS, draws=draws, rng=rng)
@@ -107,7 +107,7 @@ def _example(job: Job, chain: Chain, group: Sequence[Recording]) -> Table:
 
 
 def findings(rows: Sequence[Sequence[Cell]]) -> Iterator[Item]:
-    """At ε = 1."""
+    """Findings at ε = 1."""
     at = {row[1]: row for row in rows if row[0] == 1.0}
     ours, mqm, dp = at["tilted quilt"], at["MQMExact"], at["DP (a person)"]
     values = [value for row in (ours, mqm) for value in row[2:] if isinstance(value, float)]

@@ -1,4 +1,4 @@
-"""SWC Table 2: how long each method takes to find its scale."""
+"""SWC Table 2: the computation time of each method's scale."""
 
 from __future__ import annotations
 

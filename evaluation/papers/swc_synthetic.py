@@ -12,7 +12,8 @@ from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.evaluation.sections.compared_methods import DRAWN, NAMES, scale_of
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.stream_loss import Box, limits
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import largest_tilts
 from hushmq.pufferfish.quilt import markov_quilt as mqm
 from hushmq.pufferfish.quilt.markov_chain import Chain
 
@@ -30,7 +31,7 @@ LIMIT = "limit"
 
 
 def alphas(quick: bool) -> list[float]:
-    """From .1 to .4."""
+    """The values of α, from .1 to .4."""
     return [0.1, 0.25, 0.4] if quick else [round(0.1 + 0.025 * i, 3) for i in range(13)]
 
 
@@ -40,18 +41,18 @@ def binary(q: float, r: float) -> Chain:
 
 
 def grid(alpha: float, size: int) -> list[Chain]:
-    """Chains of the class, its corners among them."""
+    """A grid of chains of Θ that includes its corners."""
     sides = np.linspace(alpha, 1 - alpha, size)
     return [binary(float(q), float(r)) for q, r in product(sides, sides)]
 
 
 def tilted(alpha: float, epsilon: float) -> float:
-    """Ours: 1/τ for the whole class, any start, any other states known (docs/theory.md, Theorem 4)."""
-    return 1 / min(limits(Box(alpha, 1 - alpha, alpha, 1 - alpha), epsilon))
+    """Our scale 1/τ for all of Θ, every initial law and every set of known states (docs/theory.md, Theorem 4)."""
+    return 1 / min(largest_tilts(BinaryTheta(alpha, 1 - alpha, alpha, 1 - alpha), epsilon))
 
 
 def scale(method: str, alpha: float, epsilon: float, chains: Sequence[Chain]) -> float | None:
-    """The scale that covers the class."""
+    """The scale of a method for Θ; None if it has none."""
     if method == "mqm-approx":
         # π_min is least at the corner (α, 1−α), and |λ| = |1−q−r| largest at (α, α): SWC Lemma C.4.
         return mqm.approx(mqm.Mixing(alpha, 4 * alpha), T, epsilon).scale
@@ -63,8 +64,8 @@ def scale(method: str, alpha: float, epsilon: float, chains: Sequence[Chain]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One class of chains and ε: the scale of each method, and the error it left."""
+class SyntheticResult:
+    """One Θ and ε: the scale and the error of each method."""
 
     epsilon: float
     alpha: float
@@ -76,8 +77,8 @@ class Point:
         return [self.epsilon, self.alpha, *self.errors.values(), *self.scales.values()]
 
 
-def simulated(job: Job, alpha: float, epsilon: float, *, draws: int, size: int) -> Point:
-    """Mean absolute error of the share of ones, released by each method, on data drawn from the class."""
+def simulated(job: Job, alpha: float, epsilon: float, *, draws: int, size: int) -> SyntheticResult:
+    """The mean absolute error of the share of ones, released by each method, on data sampled from Θ."""
     chains = grid(alpha, size)
     scales = {method: scale(method, alpha, epsilon, chains) for method in (*NAMES, LIMIT)}
     rng = job.rng(alpha, epsilon)
@@ -90,7 +91,7 @@ def simulated(job: Job, alpha: float, epsilon: float, *, draws: int, size: int) 
             if (one := scales[method]) is not None:
                 found.append(abs(exact + rng.laplace(0.0, one / T) - exact))
     errors = {method: float(np.mean(found)) if found else None for method, found in off.items()}
-    return Point(epsilon, alpha, scales, errors)
+    return SyntheticResult(epsilon, alpha, scales, errors)
 
 
 def run(job: Job) -> Iterator[Item]:
@@ -115,8 +116,8 @@ def run(job: Job) -> Iterator[Item]:
     yield from findings(points)
 
 
-def _panel(epsilon: float, points: Sequence[Point]) -> Panel:
-    """Expected errors, scale/T, as lines; GroupDP is far above and left out, as in the paper."""
+def _panel(epsilon: float, points: Sequence[SyntheticResult]) -> Panel:
+    """Expected errors, scale/T, as lines; GroupDP is far above and omitted, as in the paper."""
     curves = []
     for method in (*DRAWN, LIMIT):
         kept = [(point.alpha, one / T) for point in points if (one := point.scales[method]) is not None]
@@ -126,8 +127,8 @@ def _panel(epsilon: float, points: Sequence[Point]) -> Panel:
     return Panel(f"ε = {epsilon:g}", "α", "expected error", curves, logarithmic="y")
 
 
-def findings(points: Sequence[Point]) -> Iterator[Item]:
-    """How far ahead, and where not."""
+def findings(points: Sequence[SyntheticResult]) -> Iterator[Item]:
+    """Findings: where the tilted quilt leads, and where it does not."""
     gains, excess = [], []
     for point in points:
         known = {method: one for method, one in point.scales.items() if one is not None}

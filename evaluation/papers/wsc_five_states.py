@@ -37,7 +37,7 @@ def drawn(rng: np.random.Generator) -> Chain:
         pi = flow.sum(axis=1) / flow.sum()
         P = flow / flow.sum(axis=1, keepdims=True)
         second = np.sort(np.linalg.eigvals(P).real)[-2]
-        # Lazier by a factor c: every eigenvalue moves to 1 − c·(1−λ), and all are positive if c ≤ 1/2.
+        # The lazy chain (1−c)·I + c·P has the eigenvalues 1 − c·(1−λ), all positive if c ≤ 1/2.
         lazy = GAP / (1 - second)
         if pi.min() >= PI and lazy <= 0.5:
             return Chain((1 - lazy) * np.eye(K) + lazy * P)

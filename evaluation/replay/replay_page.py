@@ -1,4 +1,4 @@
-"""What a replay showed: tables and a picture, for docs/replay.md."""
+"""The report of a replay: tables and a picture for docs/replay.md."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ import matplotlib as mpl
 import numpy as np
 
 from hushmq.broker.contract.messages import Release
-from hushmq.calibrator.learning.learn_window import HIDDEN
-from hushmq.evaluation.replay.replay_recordings import (
-    EPSILON_OPERATOR,
-    EPSILON_PUBLIC,
-    FLOOR,
-    START,
-    Played,
-    agreement,
-)
-from hushmq.pufferfish.binary.stream_loss import Box
+from hushmq.calibrator.learning.stream_theta import MOST_UNDETECTABLE
+from hushmq.evaluation.replay.replay_recordings import ReplayResult, agreement
+from hushmq.evaluation.replay.replay_site import EPSILON_OPERATOR, EPSILON_PUBLIC, FLOOR, START
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt  # after the choice of backend
@@ -37,8 +31,8 @@ ERRORS = """Where a setting changes, a window holds ticks under both; the noisie
 worst error least (calibrator.md, Windows). Θ's start and ε were chosen so that windows come out. Two
 runs of 70,000 beats before this one also went on to their end; one of 136,000 stopped after 64 windows, when N9 was
 found to be slower, over long lags, than any chain of Θ's start."""
-STOPPED = """**Releases stopped**, and that is what was promised. Until then Θ was what ops had assumed. A look at the
-charged statistics showed, beyond doubt, devices or correlation over long lags outside of it; Θ was widened at once.
+STOPPED = """**Releases stopped**, and that is what was promised. Until then Θ was what ops had assumed. The charged
+statistics showed, significantly, devices or correlation over long lags outside of it; Θ was widened at once.
 Under the wider Θ what had been released costs more than ε, so the calibrator releases no more and says why, and
 `hushmq ledger verify` finds the budget exceeded. Sleeping hearts are no first-order chains; an assumption that starts
 too narrow is found out."""
@@ -61,8 +55,8 @@ WINDOW_COLUMNS = ("window", "truth", "released", "95% interval", "held", "scale 
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A release and the share of ones that the recordings really had in its window."""
+class ReleaseComparison:
+    """A release, and the true share of ones of the recordings in its window."""
 
     release: Release
     truth: float
@@ -77,35 +71,35 @@ class Compared:
         return low <= self.truth <= high
 
 
-def compared(played: Played, scope: str) -> list[Compared]:
-    """The releases of a scope in order, each beside the truth."""
+def comparisons(result: ReplayResult, scope: str) -> list[ReleaseComparison]:
+    """The releases of a scope in order, each with the true share."""
     found = []
-    for (of, _), release in sorted(played.heard.releases.items()):
+    for (of, _), release in sorted(result.received.releases.items()):
         if of != scope:
             continue
-        members = [one for one in played.sleepers if scope in {"cohort", one.name}]
-        true = np.concatenate([played.truth(one, release.first, release.last) for one in members])
+        members = [one for one in result.sleepers if scope in {"cohort", one.name}]
+        true = np.concatenate([result.truth(one, release.first, release.last) for one in members])
         if len(true) == release.ticks:  # else the window has ticks that came late
-            found.append(Compared(release, float(true.mean())))
+            found.append(ReleaseComparison(release, float(true.mean())))
     return found
 
 
-def write(played: Played, page: Path) -> None:
-    """Write the page, and beside it the picture."""
+def write(result: ReplayResult, page: Path) -> None:
+    """Writes the page, and the picture beside it."""
     picture = page.with_suffix(".png")
-    page.write_text(text(played, picture.name), encoding="utf-8")
-    draw(played, picture)
+    page.write_text(text(result, picture.name), encoding="utf-8")
+    draw(result, picture)
 
 
-def text(played: Played, picture: str) -> str:
+def text(result: ReplayResult, picture: str) -> str:
     """The whole page."""
-    cohort = compared(played, "cohort")
-    own = [one for sleeper in played.sleepers for one in compared(played, sleeper.name)]
-    plan, ledger = played.plan, played.ledger
-    heard = played.heard
-    signals = [_signal(played, version) for version in sorted(heard.settings)]
-    settings = sum(one.device is None for one in heard.settings.values())
-    theta = _box(ledger["theta"])
+    cohort = comparisons(result, "cohort")
+    own = [one for sleeper in result.sleepers for one in comparisons(result, sleeper.name)]
+    plan, ledger = result.plan, result.ledger
+    received = result.received
+    signals = [_signal(result, version) for version in sorted(received.settings)]
+    settings = sum(one.device is None for one in received.settings.values())
+    theta = _theta_of(ledger["theta"])
     accounts = ", ".join(
         f"{name} {ledger[name]['loss']:.4f} of {ledger[name]['budget']:g}" for name in ("operator", "public")
     )
@@ -116,13 +110,13 @@ def text(played: Played, picture: str) -> str:
         ("error of a device's share, median", f"{_median(own):.4f}; stated {_stated(own):.4f}"),
         ("the same, root mean square", f"{_rms(own):.4f}; stated {_rms_stated(own):.4f}"),
         ("95% intervals that held the truth", f"{_held(cohort)} of the cohort, {_held(own)} of devices"),
-        ("settings pushed", f"{settings} for all, {len(heard.settings) - settings} for single devices"),
+        ("settings pushed", f"{settings} for all, {len(received.settings) - settings} for single devices"),
         ("signal 1−ρ0−ρ1 of a setting", f"first {signals[0]:.3f}, best {max(signals):.3f}"),
         ("the cohort's Θ at the end", _range(theta)),
         (f"loss, {ledger['adversary']} adversary", accounts),
         ("late ticks", str(ledger["late_ticks"])),
-        ("releases stopped", heard.stopped or "no"),
-        ("`hushmq ledger verify`", "right" if played.verified else "WRONG"),
+        ("releases stopped", received.stopped or "no"),
+        ("`hushmq ledger verify`", "right" if result.verified else "WRONG"),
     ]
     return "\n\n".join(
         [
@@ -141,12 +135,12 @@ def text(played: Played, picture: str) -> str:
             "## In short",
             _table(("", ""), summary),
             ERRORS,
-            *([STOPPED] if heard.stopped else []),
+            *([STOPPED] if received.stopped else []),
             "## Misfit",
             _misfit(ledger["misfit"]),
             "## Devices",
             DEVICES,
-            _table(DEVICE_COLUMNS, _devices(played)),
+            _table(DEVICE_COLUMNS, _devices(result)),
             "## The cohort's windows",
             _table(WINDOW_COLUMNS, _windows(cohort)),
             "",
@@ -159,81 +153,84 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _range(box: Box) -> str:
-    return f"q {box.q_low:.3f}–{box.q_high:.3f}, r {box.r_low:.3f}–{box.r_high:.3f}"
+def _range(theta: BinaryTheta) -> str:
+    return f"q {theta.q_low:.3f}–{theta.q_high:.3f}, r {theta.r_low:.3f}–{theta.r_high:.3f}"
 
 
-def _box(tree: Any) -> Box:
-    return Box(*tree["q"], *tree["r"])
+def _theta_of(tree: Any) -> BinaryTheta:
+    return BinaryTheta(*tree["q"], *tree["r"])
 
 
-def _median(found: Sequence[Compared]) -> float:
-    """Of the errors' sizes."""
+def _median(found: Sequence[ReleaseComparison]) -> float:
+    """The median absolute error."""
     return float(np.median([abs(one.off) for one in found])) if found else float("nan")
 
 
-def _rms(found: Sequence[Compared]) -> float:
+def _rms(found: Sequence[ReleaseComparison]) -> float:
     return float(np.sqrt(np.mean([one.off**2 for one in found]))) if found else float("nan")
 
 
-def _rms_stated(found: Sequence[Compared]) -> float:
+def _rms_stated(found: Sequence[ReleaseComparison]) -> float:
     errors = [one.release.standard_errors[1] for one in found]
     return float(np.sqrt(np.mean(np.square(errors)))) if found else float("nan")
 
 
-def _stated(found: Sequence[Compared]) -> float:
-    """The median size of a normal error of the stated standard errors."""
+def _stated(found: Sequence[ReleaseComparison]) -> float:
+    """The median absolute value of normal errors with the stated standard errors."""
     errors = [one.release.standard_errors[1] for one in found]
     return float(0.6745 * np.median(errors)) if found else float("nan")
 
 
-def _held(found: Sequence[Compared]) -> str:
+def _held(found: Sequence[ReleaseComparison]) -> str:
     return f"{sum(one.held for one in found)} of {len(found)}"
 
 
-def _signal(played: Played, version: int) -> float:
-    noise = played.noise(version)
+def _signal(result: ReplayResult, version: int) -> float:
+    noise = result.noise(version)
     return 1 - noise.rho0 - noise.rho1
 
 
 def _misfit(tree: Any) -> str:
     if tree is None:
-        return "Not measured: there was too little evidence for a look."
+        return "Not measured: there was too little evidence for a theta update."
     rows = [
         (f"{one['first']}–{one['last']}", f"{one['seen']:.2f} ± {one['error']:.2f}", f"{one['fitted']:.2f}")
         for one in tree["bands"]
     ]
     covered = "Θ covers it" if tree["covered"] else "Θ does not cover it"
     shift = (
-        f"Shift of b that gives a chain the correlation seen: {tree['shift']:.2f}; {covered}. The looks would have "
-        f"shown an excess of {tree['hidden']:.2f} over long lags; above {HIDDEN:g} Θ is not narrowed."
+        f"Shift of b that gives a chain the correlation seen: {tree['shift']:.2f}; {covered}. The theta updates "
+        f"would have shown an excess of {tree['hidden']:.2f} over long lags; above {MOST_UNDETECTABLE:g} Θ is not "
+        "narrowed."
     )
     return f"{_table(('lags', 'correlation seen', 'of the fitted chains'), rows)}\n\n{shift}"
 
 
-def _devices(played: Played) -> Iterator[Sequence[str]]:
-    believed = played.ledger["devices"]
-    for sleeper in played.sleepers:
+def _devices(result: ReplayResult) -> Iterator[Sequence[str]]:
+    learned = result.ledger["devices"]
+    for sleeper in result.sleepers:
         q, r = sleeper.chain()
-        box = _box(believed[sleeper.name]) if sleeper.name in believed else _box(played.ledger["theta"])
-        last = max(played.heard.batches[sleeper.name], key=lambda batch: batch.last)
-        found = compared(played, sleeper.name)
-        seen, expected = agreement(played, sleeper)
+        theta = (
+            _theta_of(learned[sleeper.name]) if sleeper.name in learned else _theta_of(result.ledger["theta"])
+        )
+        last = max(result.received.batches[sleeper.name], key=lambda batch: batch.last)
+        found = comparisons(result, sleeper.name)
+        seen, expected = agreement(result, sleeper)
         yield (
             sleeper.name.upper(),
             f"{q:.3f}",
             f"{r:.3f}",
-            f"{box.q_low:.3f}–{box.q_high:.3f}",
-            f"{box.r_low:.3f}–{box.r_high:.3f}",
-            "yes" if box.contains(Box.point(q, r)) else "no",
-            f"{_signal(played, last.noise):.3f}",
+            f"{theta.q_low:.3f}–{theta.q_high:.3f}",
+            f"{theta.r_low:.3f}–{theta.r_high:.3f}",
+            "yes" if theta.contains(BinaryTheta.point(q, r)) else "no",
+            f"{_signal(result, last.noise):.3f}",
             f"{_median(found):.4f}",
             _held(found),
             f"{seen:.3f}, {expected:.3f}",
         )
 
 
-def _windows(found: Sequence[Compared]) -> Iterator[Sequence[str]]:
+def _windows(found: Sequence[ReleaseComparison]) -> Iterator[Sequence[str]]:
     for number, one in enumerate(found, start=1):
         low, high = one.release.intervals[1]
         yield (
@@ -246,17 +243,17 @@ def _windows(found: Sequence[Compared]) -> Iterator[Sequence[str]]:
         )
 
 
-def draw(played: Played, path: Path) -> None:
-    """Releases over time beside the truth, and Θ in the plane of (q, r) beside the recordings' own chains."""
+def draw(result: ReplayResult, path: Path) -> None:
+    """Draws releases over time with the true shares, and Θ in the plane of (q, r) with the recordings' chains."""
     figure, (over_time, plane) = plt.subplots(1, 2, figsize=(11, 4.6), width_ratios=(3, 2))
-    _draw_windows(over_time, compared(played, "cohort"))
-    _draw_plane(plane, played)
+    _draw_windows(over_time, comparisons(result, "cohort"))
+    _draw_plane(plane, result)
     figure.tight_layout()
     figure.savefig(path, dpi=100, metadata={"Software": None})
     plt.close(figure)
 
 
-def _draw_windows(axes: Axes, found: Sequence[Compared]) -> None:
+def _draw_windows(axes: Axes, found: Sequence[ReleaseComparison]) -> None:
     numbers = np.arange(1, len(found) + 1)
     released = [one.release.frequencies[1] for one in found]
     off = [(one.release.intervals[1][1] - one.release.intervals[1][0]) / 2 for one in found]
@@ -268,16 +265,16 @@ def _draw_windows(axes: Axes, found: Sequence[Compared]) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def _draw_plane(axes: Axes, played: Played) -> None:
+def _draw_plane(axes: Axes, result: ReplayResult) -> None:
     colours = plt.get_cmap("tab20")
-    theta = _box(played.ledger["theta"])
+    theta = _theta_of(result.ledger["theta"])
     axes.add_patch(_rectangle(theta, "0.6", fill=True))
-    believed = played.ledger["devices"]
-    for number, sleeper in enumerate(played.sleepers):
+    learned = result.ledger["devices"]
+    for number, sleeper in enumerate(result.sleepers):
         q, r = sleeper.chain()
         colour = colours(number % 20)
-        if sleeper.name in believed:
-            axes.add_patch(_rectangle(_box(believed[sleeper.name]), colour))
+        if sleeper.name in learned:
+            axes.add_patch(_rectangle(_theta_of(learned[sleeper.name]), colour))
         axes.plot(q, r, "o", ms=4, color=colour)
         axes.annotate(sleeper.name.upper(), (q, r), fontsize=7, xytext=(3, 3), textcoords="offset points")
     axes.set_xscale("log")
@@ -289,12 +286,12 @@ def _draw_plane(axes: Axes, played: Played) -> None:
     axes.set_title("Θ of the cohort (grey), of each device, and its chain", fontsize=10)
 
 
-def _rectangle(box: Box, colour: Any, *, fill: bool = False) -> Rectangle:
-    corner = (box.q_low, box.r_low)
+def _rectangle(theta: BinaryTheta, colour: Any, *, fill: bool = False) -> Rectangle:
+    corner = (theta.q_low, theta.r_low)
     return Rectangle(
         corner,
-        box.q_high - box.q_low,
-        box.r_high - box.r_low,
+        theta.q_high - theta.q_low,
+        theta.r_high - theta.r_low,
         fill=fill,
         facecolor=colour if fill else "none",
         alpha=0.25 if fill else 0.9,

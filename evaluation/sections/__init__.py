@@ -1,1 +1,1 @@
-"""The sections of `hushmq evaluate`, a module each; `hushmq.evaluation.section_list` lists them."""
+"""The sections of `hushmq evaluate`, one module each; `hushmq.evaluation.section_list` lists them."""

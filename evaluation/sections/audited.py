@@ -1,4 +1,4 @@
-"""What an audit sees: noise that keeps its claim, noise that does not, and noise that is a little too weak."""
+"""The power of an audit: noise within its claim, noise that exceeds it, and noise that is slightly too weak."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hushmq.audit.claim import Claim, typed
+from hushmq.audit.claim import Claim, claim_of_numbers
 from hushmq.audit.measure import Audit, audit
-from hushmq.broker.contract.theta_message import box_of
+from hushmq.broker.contract.theta_message import binary_theta_of
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 from hushmq.pufferfish.noise.perturber import Perturber
 from hushmq.pufferfish.papers.cgssy import corollary_1
 
@@ -36,28 +38,30 @@ STANDS = "within the claim"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A claim, what it is about, and what is really drawn."""
+class AuditCase:
+    """A claim, its description, and the noise that is actually drawn."""
 
     name: str
     claim: Claim
-    drawn: Noise
+    drawn: BinaryNoise
 
 
-def cases() -> list[Case]:
+def cases() -> list[AuditCase]:
     """Plain randomized response, CGSSY's noise and ours, all claimed against the informed adversary."""
     found = []
     for name, (q, r) in CHAINS.items():
         for epsilon in EPSILONS:
             rho = 1 / (1 + math.exp(epsilon))
             noises = {
-                "plain randomized response": Noise(rho, rho),
-                "ours": optimal_noise(Box.point(q, r), epsilon),
+                "plain randomized response": BinaryNoise(rho, rho),
+                "ours": optimal_noise(BinaryTheta.point(q, r), epsilon),
             }
             if max(q, r) < 0.5:
                 noises["CGSSY Corollary 1"] = corollary_1(q, r, epsilon)
             for kind, noise in noises.items():
-                found.append(Case(f"{kind}, {name}", typed(q, r, noise, epsilon, "informed"), noise))
+                found.append(
+                    AuditCase(f"{kind}, {name}", claim_of_numbers(q, r, noise, epsilon, "informed"), noise)
+                )
     return found
 
 
@@ -98,20 +102,20 @@ def run(job: Job) -> Iterator[Item]:
     yield from _findings(rows, weaker, alarms, repeats)
 
 
-def weakened(share: float) -> Case:
-    """Ours at ε = 1, with so much less noise drawn than stated."""
+def weakened(share: float) -> AuditCase:
+    """Our noise at ε = 1, with this share less noise drawn than stated."""
     q, r = CHAINS[WEAKENED]
-    stated = optimal_noise(Box.point(q, r), 1.0)
-    drawn = Noise(stated.rho0 * (1 - share), stated.rho1 * (1 - share))
-    return Case(f"{share:.2%} too weak", typed(q, r, stated, 1.0, "informed"), drawn)
+    stated = optimal_noise(BinaryTheta.point(q, r), 1.0)
+    drawn = BinaryNoise(stated.rho0 * (1 - share), stated.rho1 * (1 - share))
+    return AuditCase(f"{share:.2%} too weak", claim_of_numbers(q, r, stated, 1.0, "informed"), drawn)
 
 
-def _audited(case: Case, ticks: int) -> Audit:
+def _audited(case: AuditCase, ticks: int) -> Audit:
     return audit(case.claim, Perturber(case.drawn).perturb, ticks=ticks, confidence=CONFIDENCE)
 
 
-def _row(case: Case, found: Audit) -> list[Cell]:
-    theta = box_of(case.claim.setting.theta)
+def _row(case: AuditCase, found: Audit) -> list[Cell]:
+    theta = binary_theta_of(case.claim.setting.theta)
     real = loss(theta, tau0=case.drawn.tau0, tau1=case.drawn.tau1)
     seen, flips = max(0.0, found.best_transcripts("informed").bound), found.by_ticks["informed"]
     verdict = f"refuted: {', '.join(found.objections())}" if found.objections() else STANDS

@@ -1,4 +1,4 @@
-"""The methods that are compared, under the papers' names, and the error each leaves a histogram with."""
+"""The methods compared, under the papers' names, and the error of a histogram under each."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NAMES = {
     "mqm-exact": "MQMExact",
     "tilted-quilt": "tilted quilt",
 }
-"""As in SWC section 5, and ours."""
+"""The names of SWC section 5, and ours."""
 
 DRAWN = ("tilted-quilt", "mqm-exact", "mqm-approx", "gk16")
-"""In figures ours comes first, so that every figure has it in the same colour."""
+"""The methods in figures; ours is first, so that it has the same colour in every figure."""
 
 
 def scale_of(method: str, chains: Sequence[Chain], length: int | None, epsilon: float) -> float | None:
-    """The Laplace scale for a query that one instant changes by at most 1; None where the method has no answer."""
+    """The Laplace scale of a 1-Lipschitz query; None if the method has no answer."""
     try:
         return METHODS[method](Chains(list(chains), length), epsilon).scale
     except ValueError:
@@ -36,7 +36,7 @@ def scale_of(method: str, chains: Sequence[Chain], length: int | None, epsilon: 
 def timed_scale(
     method: str, chains: Sequence[Chain], length: int | None, epsilon: float
 ) -> tuple[float | None, float]:
-    """The scale, and the seconds it took."""
+    """The scale, and its computation time in seconds."""
     begin = time.perf_counter()
     found = scale_of(method, chains, length, epsilon)
     return found, time.perf_counter() - begin
@@ -45,7 +45,7 @@ def timed_scale(
 def simulated_error(
     scale: float | None, *, lipschitz: float, bins: int, draws: int, rng: np.random.Generator
 ) -> float | None:
-    """The mean L1 error over that many draws of a vector of bins, each with Laplace noise of scale·lipschitz.
+    """The mean L1 error over `draws` draws of a vector of bins, each with Laplace noise of scale·lipschitz.
 
     Its expectation is bins·scale·lipschitz.
     """
@@ -55,5 +55,5 @@ def simulated_error(
 
 
 def ratio(a: float | None, b: float | None) -> Cell:
-    """How many times b goes into a."""
+    """The quotient a/b, or an empty cell."""
     return None if a is None or b is None else a / b

@@ -1,6 +1,6 @@
-"""Binary chains of higher order: the next bit depends on the last few. What they lose, and an attacker who uses them.
+"""Binary chains of higher order: losses under such a model, and an attacker who uses it.
 
-A context is the last `order` bits, the latest lowest, as a whole number; contexts form a first-order chain.
+A context is the integer of the last `order` bits, the latest in the lowest bit; contexts form a first-order chain.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.quilt.markov_chain import Chain
 
 Bits = NDArray[np.int64]
@@ -28,7 +28,7 @@ class Model:
 
     @classmethod
     def fit(cls, bits: Bits, order: int) -> Model:
-        """Counted, with half a sample of each bit added, so that nothing seen once is certain."""
+        """The model fitted by counting, with half a pseudo-count for each bit."""
         contexts = _contexts(bits, order)[:-1]
         after = bits[order:]
         seen = np.bincount(contexts, minlength=1 << order) + 1.0
@@ -36,7 +36,7 @@ class Model:
         return cls(order, np.asarray(ones / seen, dtype=np.float64))
 
     def bits_per_tick(self, bits: Bits) -> float:
-        """The cost of coding a sequence by this model."""
+        """The code length per tick of a sequence under this model."""
         p = self.ones[_contexts(bits, self.order)[:-1]]
         after = bits[self.order :]
         return float(-np.log2(np.where(after == 1, p, 1 - p)).mean())
@@ -57,11 +57,11 @@ class Model:
         return self.chain.stationary()
 
     def constant_loss(self, tau: float, bit: int, *, reach: int = 4000) -> float:
-        """How much an output that shows `bit` for ever tells of one instant, if each instant is tilted by τ.
+        """The log-ratio of the constant output `bit` about one instant, if each instant is tilted by τ.
 
-        That output is possible, so the loss of any noise with this tilt is at least as large. It is
-        log E[e^(τ·n) | X = bit] − log E[e^(τ·n) | X ≠ bit], n the number of ticks that are `bit`: the future from each
-        context by the chain, the past by its reversal.
+        That output is possible, so the ratio is a lower bound on the loss of any noise with this tilt. It is
+        log E[e^(τ·n) | X = bit] − log E[e^(τ·n) | X ≠ bit], where n is the number of ticks in state `bit`; the future
+        of each context follows the chain, the past its reversal.
         """
         chain, law = self.chain, self.law
         weight = np.where(np.arange(chain.k) & 1 == bit, math.exp(tau), 1.0)
@@ -72,15 +72,15 @@ class Model:
         return float(np.log(inside / outside))
 
     def drift(self, other: Model) -> float:
-        """How much, per tick, the log-likelihoods of the two come apart along a bit that never changes, at most.
+        """The largest difference per tick of the two log-likelihoods along a constant sequence.
 
-        The Δ of SWC Theorem 2.4 grows at least so fast with the length of a stream.
+        The Δ of SWC Theorem 2.4 grows at least at this rate with the length of a stream.
         """
         stays = [(1 - model.ones[0], model.ones[-1]) for model in (self, other)]
         return float(np.abs(np.log(stays[0]) - np.log(stays[1])).max())
 
-    def posteriors(self, seen: Bits, noise: Noise) -> Floats:
-        """P(bit is 1 | all that was seen), by the forward–backward algorithm over contexts."""
+    def posteriors(self, seen: Bits, noise: BinaryNoise) -> Floats:
+        """P(bit is 1 | all outputs), by the forward–backward algorithm over contexts."""
         size = 1 << self.order
         targets = np.arange(size)
         bit = targets & 1
@@ -109,7 +109,7 @@ class Model:
 
 
 def _contexts(bits: Bits, order: int) -> Bits:
-    """The context that ends at each bit, from the first whole one on."""
+    """The context that ends at each bit, from the first complete one on."""
     contexts = np.zeros(len(bits) - order + 1, dtype=np.int64)
     for back in range(order):
         contexts |= bits[order - 1 - back : len(bits) - back] << back

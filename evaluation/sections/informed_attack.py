@@ -1,4 +1,4 @@
-"""Attackers who know some true states, against CGSSY's noise and ours: where Theorem 2 of CGSSY fails, and why."""
+"""Attackers who know some true states, against CGSSY's noise and ours: where and why CGSSY's Theorem 2 fails."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hushmq.evaluation.attackers import exact
-from hushmq.evaluation.attackers.exact import Known
+from hushmq.evaluation.attackers.exact import KnownState
 from hushmq.evaluation.attackers.hidden import Hidden
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 from hushmq.pufferfish.papers.cgssy import corollary_1
-from hushmq.pufferfish.witness.bit_witness import Side, Witness
+from hushmq.pufferfish.witness.bit_witness import ObservedSide, Witness
 
 ABOUT = """An attacker may know the true state at some instants: a visit that was seen, a heart rate read off a
 display. CGSSY calibrate to the attacker who knows none, and say (Theorem 2) that knowing states can only make
@@ -34,79 +36,85 @@ SHOWN = "symmetric, θ=.2"
 SHOWN_EPSILON = 4.0
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
 FARTHEST = 40
-LISTED = 13
-"""Instants to each side whose outputs are all listed."""
+OBSERVED_TICKS = 13
+"""Instants on each side whose outputs are enumerated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
-    """What gives away the most: the state favoured, and the state known so far away on both sides."""
+class WorstKnownState:
+    """The worst case: the favoured state, and the known state and its distance, the same on both sides."""
 
     state: int
     distance: int
-    told: int
+    known_state: int
     loss: float
 
     def words(self) -> str:
-        """In the table's words."""
-        return f"{self.told}s known {self.distance} away, outputs {self.state}"
+        """A description for the table."""
+        return f"{self.known_state}s known {self.distance} away, outputs {self.state}"
 
 
-def worst(q: float, r: float, noise: Noise) -> Worst:
-    """The largest loss over distances, states and directions; both sides alike."""
+def worst_known_state(q: float, r: float, noise: BinaryNoise) -> WorstKnownState:
+    """The largest loss over distances, known states and favoured states, the same on both sides."""
     return max(
         (
-            Worst(state, distance, told, at_distance(q, r, noise, state, distance, told))
+            WorstKnownState(
+                state, distance, known_state, at_distance(q, r, noise, state, distance, known_state)
+            )
             for state in (0, 1)
-            for told in (0, 1)
+            for known_state in (0, 1)
             for distance in range(1, FARTHEST + 1)
         ),
         key=lambda found: found.loss,
     )
 
 
-def at_distance(q: float, r: float, noise: Noise, state: int, distance: int, told: int) -> float:
-    """The loss when that state is known so far away on both sides and all outputs in between favour `state`."""
-    side = Side(distance - 1, told)
+def at_distance(q: float, r: float, noise: BinaryNoise, state: int, distance: int, known_state: int) -> float:
+    """The loss if `known_state` is known at `distance` on both sides and all outputs in between favour `state`."""
+    side = ObservedSide(distance - 1, known_state)
     return Witness(q, r, state, side, side).loss(noise)
 
 
-def chance(q: float, r: float, noise: Noise, found: Worst, epsilon: float) -> float:
-    """How probable outputs are, given what is known, that change the odds by more than e^ε."""
-    known = Known(min(found.distance, LISTED + 1), found.told)
+def excess_probability(
+    q: float, r: float, noise: BinaryNoise, found: WorstKnownState, epsilon: float
+) -> float:
+    """The probability, given the known states, of outputs that change the odds by more than e^ε."""
+    known = KnownState(min(found.distance, OBSERVED_TICKS + 1), found.known_state)
     hidden = Hidden(q, r, noise)
-    return exact.attack(hidden, LISTED, LISTED, left=known, right=known).chance_above(epsilon * (1 + 1e-9))
+    return exact.attack(hidden, OBSERVED_TICKS, OBSERVED_TICKS, left=known, right=known).probability_above(
+        epsilon * (1 + 1e-9)
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One chain and ε: what their noise really loses, and what ours costs."""
+class InformedCase:
+    """One chain and ε: the actual loss of CGSSY's noise, and the cost of ours."""
 
     chain: str
     epsilon: float
     fewest: float
     most: float
-    found: Worst
+    found: WorstKnownState
     before: float
-    """How sure the attacker is of the state that the outputs will favour, knowing the states told."""
-    chance: float
+    """The attacker's prior probability of the favoured state, given the known states."""
+    excess_probability: float
     ours: float
     chance_ours: float
     samples: float
-    """How many times the samples we need, against noise of most signal."""
+    """The ratio of the number of samples needed with our noise to that with the noise of most signal."""
 
-    def belief(self, change: float) -> float:
-        """How sure the attacker is when the odds have changed by so many nats."""
+    def posterior(self, change: float) -> float:
+        """The attacker's posterior probability after a change of the log odds by `change` nats."""
         odds = self.before / (1 - self.before) * math.exp(change)
         return odds / (1 + odds)
 
     def row(self) -> list[Cell]:
-        """As a row of the table."""
-        beliefs = [self.before, self.belief(self.epsilon), self.belief(self.found.loss)]
+        """The row of the table."""
+        posteriors = [self.before, self.posterior(self.epsilon), self.posterior(self.found.loss)]
         return [
             *(self.chain, self.epsilon, self.fewest, self.most, self.found.words()),
-            *beliefs,
-            *(self.chance, self.ours, self.chance_ours, self.samples),
+            *posteriors,
+            *(self.excess_probability, self.ours, self.chance_ours, self.samples),
         ]
 
 
@@ -126,28 +134,28 @@ COLUMNS = (
 )
 
 
-def case(chain: str, epsilon: float) -> Case:
-    """Everything about one chain and ε."""
+def case(chain: str, epsilon: float) -> InformedCase:
+    """The case of one chain and ε."""
     q, r = CHAINS[chain]
-    theta = Box.point(q, r)
+    theta = BinaryTheta.point(q, r)
     fewest, most, ours = (
         corollary_1(q, r, epsilon),
         optimal_noise(theta, epsilon, "prior"),
         optimal_noise(theta, epsilon),
     )
-    found = worst(q, r, fewest)
-    known = Known(found.distance, found.told)
+    found = worst_known_state(q, r, fewest)
+    known = KnownState(found.distance, found.known_state)
     losses = [loss(theta, tau0=noise.tau0, tau1=noise.tau1) for noise in (fewest, most, ours)]
-    return Case(
+    return InformedCase(
         chain=chain,
         epsilon=epsilon,
         fewest=losses[0],
         most=losses[1],
         found=found,
         before=float(exact.attack(Hidden(q, r, fewest), 0, 0, left=known, right=known).prior[found.state]),
-        chance=chance(q, r, fewest, found, epsilon),
+        excess_probability=excess_probability(q, r, fewest, found, epsilon),
         ours=losses[2],
-        chance_ours=chance(q, r, ours, worst(q, r, ours), epsilon),
+        chance_ours=excess_probability(q, r, ours, worst_known_state(q, r, ours), epsilon),
         samples=(_signal(most) / _signal(ours)) ** 2,
     )
 
@@ -155,7 +163,7 @@ def case(chain: str, epsilon: float) -> Case:
 def run(job: Job) -> Iterator[Item]:
     epsilons = EPSILONS[1::3] if job.quick else EPSILONS
     yield _why()
-    cases: list[Case] = []
+    cases: list[InformedCase] = []
     for number, name in enumerate(CHAINS):
         job.progress(number / len(CHAINS), name)
         cases.extend(case(name, epsilon) for epsilon in epsilons)
@@ -175,9 +183,9 @@ def run(job: Job) -> Iterator[Item]:
     yield from _findings(cases)
 
 
-def _losses(cases: list[Case], epsilons: Sequence[float]) -> Picture:
+def _losses(cases: list[InformedCase], epsilons: Sequence[float]) -> Picture:
     """Three ratios over ε, for every chain."""
-    kinds: dict[str, Callable[[Case], float]] = {
+    kinds: dict[str, Callable[[InformedCase], float]] = {
         "real loss / ε, their fewest flips": lambda each: each.fewest / each.epsilon,
         "real loss / ε, their most signal": lambda each: each.most / each.epsilon,
         "samples ours needs / most signal": lambda each: each.samples,
@@ -193,23 +201,24 @@ def _losses(cases: list[Case], epsilons: Sequence[float]) -> Picture:
     return Picture("losses", Figure("Attackers who know some states", panels), main=True)
 
 
-def _findings(cases: list[Case]) -> Iterator[Item]:
+def _findings(cases: list[InformedCase]) -> Iterator[Item]:
     broken = sum(each.fewest > each.epsilon * 1.001 for each in cases)
     surest = max(cases, key=lambda each: each.fewest / each.epsilon)
     largest = max(cases, key=lambda each: each.most / each.epsilon)
-    likely = max(cases, key=lambda each: each.chance)
+    likely = max(cases, key=lambda each: each.excess_probability)
     yield Finding(
         f"The noise of CGSSY's Corollary 1 breaks its own promise by more than 0.1% in {broken} of "
         f"{len(cases)} cases; most on {surest.chain}, where ε = {surest.epsilon:g} is really "
         f"{surest.fewest:.3g}: {surest.found.words()}, and a belief of {surest.before:.1%} becomes "
-        f"{surest.belief(surest.found.loss):.1%} where {surest.belief(surest.epsilon):.1%} is allowed. The "
+        f"{surest.posterior(surest.found.loss):.1%} where {surest.posterior(surest.epsilon):.1%} is allowed. The "
         f"noise of most signal that the same promise allows reaches {largest.most:.3g} where "
         f"{largest.epsilon:g} is claimed ({largest.chain}).",
         kind="leads",
     )
     yield Finding(
         f"It takes no impossible outputs: on {likely.chain} at ε = {likely.epsilon:g}, with "
-        f"{likely.found.told}s known {likely.found.distance} ticks away, {likely.chance:.1%} of all outputs "
+        f"{likely.found.known_state}s known {likely.found.distance} ticks away, "
+        f"{likely.excess_probability:.1%} of all outputs "
         "change the odds by more than e^ε. With our noise none does, and no loss is above ε."
     )
     dearest = max(cases, key=lambda each: each.samples)
@@ -222,9 +231,9 @@ def _findings(cases: list[Case]) -> Iterator[Item]:
 
 
 def _why() -> Item:
-    """Loss by distance of what is known, when outputs agree with it, as in their proof, and contradict it."""
+    """The loss over the distance of the known state, if outputs agree with it (CGSSY's proof) or contradict it."""
     q, r = CHAINS[SHOWN]
-    theirs, ours = corollary_1(q, r, SHOWN_EPSILON), optimal_noise(Box.point(q, r), SHOWN_EPSILON)
+    theirs, ours = corollary_1(q, r, SHOWN_EPSILON), optimal_noise(BinaryTheta.point(q, r), SHOWN_EPSILON)
     distances = list(range(1, 16))
     lines = {
         "their noise, outputs agree with what is known": (theirs, 0),
@@ -251,5 +260,5 @@ def _why() -> Item:
     )
 
 
-def _signal(noise: Noise) -> float:
+def _signal(noise: BinaryNoise) -> float:
     return 1 - noise.rho0 - noise.rho1

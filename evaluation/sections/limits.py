@@ -1,4 +1,4 @@
-"""Against the limit: the noise of every method over what no Laplace histogram can do without, on every real chain."""
+"""The noise of every method relative to the lower bound for Laplace histograms, on every real chain."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from hushmq.evaluation.sections.compared_methods import DRAWN, NAMES, ratio, sca
 from hushmq.explain.figure import Curve, Figure, Panel
 from hushmq.pufferfish.quilt.markov_chain import Chain
 
-ABOUT = """The Laplace scale of each method divided by the limit of `pufferfish.limit`: the scale below which
-some count on an endless stream of this chain really loses more than ε to an adversary who knows the chain and
-no state. 1 is perfect. GroupDP grows with the stream and has no answer here; entry-DP, which ignores
-correlation, is below the limit: what it promises is less. Chains are fitted at lag 1 to every recording there
-is."""
+ABOUT = """The Laplace scale of each method divided by the limit of `hushmq.pufferfish.quilt.noise_lower_bound`: the
+scale below which some count on an endless stream of this chain really loses more than ε to an adversary who knows the
+chain and no state. 1 is perfect. GroupDP grows with the stream and has no answer here; entry-DP, which ignores
+correlation, is below the limit: what it promises is less. Chains are fitted at lag 1 to every recording there is."""
 
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 5.0)
 METHODS = ("gk16", "mqm-approx", "mqm-exact", "tilted-quilt")
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One chain and ε: the limit, and the scale of each method."""
+class LowerBoundRatios:
+    """One chain and ε: the lower bound, and the scale of each method."""
 
     chain: str
     k: int
@@ -34,13 +33,13 @@ class Point:
     scales: dict[str, float | None]
 
     def over(self, method: str) -> float | None:
-        """The method's scale over the limit."""
+        """The method's scale divided by the lower bound."""
         one = self.scales[method]
         return None if one is None else one / self.limit
 
 
 def chains(job: Job) -> dict[str, Chain]:
-    """Every real chain: quick, one of each kind but the largest."""
+    """Every real chain; in a quick run one of each kind, without the largest."""
     rates = heart_rates(job)
     nights = sleepers(job)
     kept = [one for one in nights if one.subject == "N10"] if job.quick else nights
@@ -62,9 +61,9 @@ def run(job: Job) -> Iterator[Item]:
             job.progress((place + number / len(EPSILONS)) / len(listed), f"{name}, ε = {epsilon:g}")
             least = scale_of("limit", [chain], None, epsilon)
             if least is None:
-                raise RuntimeError(f"{name} has no limit")
+                raise RuntimeError(f"{name} has no lower bound")
             scales = {method: scale_of(method, [chain], None, epsilon) for method in METHODS}
-            points.append(Point(name, chain.k, epsilon, least, scales))
+            points.append(LowerBoundRatios(name, chain.k, epsilon, least, scales))
     rows: list[list[Cell]] = [
         [
             point.chain,
@@ -93,7 +92,7 @@ def run(job: Job) -> Iterator[Item]:
     yield from findings(points)
 
 
-def _at_one(points: Sequence[Point]) -> list[list[Cell]]:
+def _at_one(points: Sequence[LowerBoundRatios]) -> list[list[Cell]]:
     return [
         [point.chain, point.limit, *(point.over(method) for method in METHODS)]
         for point in points
@@ -101,8 +100,8 @@ def _at_one(points: Sequence[Point]) -> list[list[Cell]]:
     ]
 
 
-def _figure(points: Sequence[Point]) -> Figure:
-    """Over ε, the middle (geometric mean) and the extremes over chains of each method."""
+def _figure(points: Sequence[LowerBoundRatios]) -> Figure:
+    """The geometric mean and the extremes over chains of each method, over ε."""
     curves = []
     for method in DRAWN:
         spread = [
@@ -124,8 +123,8 @@ def _figure(points: Sequence[Point]) -> Figure:
     )
 
 
-def findings(points: Sequence[Point]) -> Iterator[Item]:
-    """How close, how far ahead, and where a gap is left."""
+def findings(points: Sequence[LowerBoundRatios]) -> Iterator[Item]:
+    """Findings on the distance to the lower bound and to the other methods."""
     ours = [(point.over("tilted-quilt") or 0.0, point) for point in points]
     exact = [(point.scales["mqm-exact"] or 0.0) / (point.scales["tilted-quilt"] or 1.0) for point in points]
     two = [over for over, point in ours if point.k == 2]

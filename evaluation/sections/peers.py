@@ -1,4 +1,4 @@
-"""Peers: how fast other packages perturb, and what their ε is worth on correlated data."""
+"""Peer packages: their speed of perturbation, and the loss of their noise on correlated data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from hushmq.audit.claim import Claim, typed
+from hushmq.audit.claim import Claim, claim_of_numbers
 from hushmq.audit.measure import audit
 from hushmq.evaluation.benchmarks.peer_speed import (
     BATCH,
@@ -20,7 +20,9 @@ from hushmq.evaluation.benchmarks.peer_speed import (
 )
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Table
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, optimal_noise
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
 from hushmq.pufferfish.noise.perturber import Perturber
 
 ABOUT = """Randomized response of pure-ldp, multi-freq-ldpy, diffprivlib and OpenDP beside ours, in one run. Speed: bits
@@ -35,12 +37,12 @@ CHAIN = (0.0893, 0.1092)
 EPSILON = 1.0
 CONFIDENCE = 0.99
 SEEDED = "NumPy, vectorised"
-"""No peer: what it costs not to take noise from a seeded generator."""
+"""Not a peer: shows the cost of not drawing noise from a seeded generator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """Somebody's perturber, and what is claimed of it."""
+    """A package's perturber, and its claim."""
 
     name: str
     release: str
@@ -83,8 +85,8 @@ def run(job: Job) -> Iterator[Item]:
 
 
 def contestants(ticks: int) -> tuple[list[Contestant], list[tuple[str, str]]]:
-    """Ours and whoever can be imported; and who cannot, with the reason. The slow ones perturb fewer ticks."""
-    best = optimal_noise(Box.point(*CHAIN), EPSILON)
+    """Our perturber and the peers that can be imported, slow ones with fewer ticks; and the others with the reason."""
+    best = optimal_noise(BinaryTheta.point(*CHAIN), EPSILON)
     entries = [
         Contestant(
             name="hushmq",
@@ -92,7 +94,7 @@ def contestants(ticks: int) -> tuple[list[Contestant], list[tuple[str, str]]]:
             randomness=SYSTEM,
             perturb=in_batches(Perturber(best).perturb, BATCH),
             samples=200_000,
-            claim=typed(*CHAIN, best, EPSILON, "informed"),
+            claim=claim_of_numbers(*CHAIN, best, EPSILON, "informed"),
             ticks=ticks,
         )
     ]
@@ -110,7 +112,7 @@ def contestants(ticks: int) -> tuple[list[Contestant], list[tuple[str, str]]]:
                 randomness=peer.randomness,
                 perturb=perturb,
                 samples=peer.samples,
-                claim=typed(*CHAIN, plain(EPSILON), EPSILON, "informed"),
+                claim=claim_of_numbers(*CHAIN, plain(EPSILON), EPSILON, "informed"),
                 ticks=max(10_000, ticks * min(peer.samples, 50_000) // 50_000),
             )
         )
@@ -146,5 +148,5 @@ def _findings(rows: list[list[Cell]], missing: list[tuple[str, str]]) -> Iterato
 
 
 def plain_loss(adversary: Adversary) -> float:
-    """The real loss on the chain of noise that is calibrated as if samples were independent."""
-    return typed(*CHAIN, plain(EPSILON), EPSILON, adversary).stated(adversary)
+    """The loss on the chain of noise that is calibrated for independent samples."""
+    return claim_of_numbers(*CHAIN, plain(EPSILON), EPSILON, adversary).stated(adversary)

@@ -1,4 +1,4 @@
-"""How real recordings depart from a first-order chain, what the guarantee then means, and what an attacker gains."""
+"""The misfit of first-order chains on real recordings: its effect on the guarantee, and the gain of an attacker."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.evaluation.sections.higher_order import Bits, Floats, Model
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
 
 ABOUT = """A guarantee holds for the chains in Θ. Real data is no first-order chain: it stays correlated far
 longer than its neighbours in time suggest. Models that look further back (the next bit depends on the last 1
 to 8) are fitted to the recordings; under each we ask how much the noise really loses if the model were true,
 at least (for the output that never changes), and how an attacker fares who runs the forward–backward
 algorithm with it on the sanitized recording. This attacker has seen the raw recording, which is the worst
-case. A second attacker assumes no chain: it is told the states of every second stretch of 1,000 beats, learns
+case. A second attacker assumes no chain: it is given the states of every second stretch of 1,000 beats, learns
 there how the sanitized samples up to a distance tell of a state, and guesses the others. "Covering" noise is
 made for a chain with the same share of ones and a λ so large that λ^h is no less than the correlation
 measured at every lag h up to a reach."""
@@ -44,47 +46,47 @@ def correlations(pieces: Sequence[Bits], lags: Sequence[int]) -> list[float]:
     return found
 
 
-def covering(pieces: Sequence[Bits], reach: int) -> Box:
-    """The chain whose λ^h is no less than the correlation at every lag up to the reach."""
+def covering(pieces: Sequence[Bits], reach: int) -> BinaryTheta:
+    """The chain whose λ^h is at least the correlation at every lag h ≤ reach."""
     mean = float(np.concatenate(list(pieces)).mean())
     lags = range(1, reach + 1)
     lam = max(max(c, 0.0) ** (1 / lag) for lag, c in zip(lags, correlations(pieces, lags), strict=True))
-    return Box.point((1 - lam) * mean, (1 - lam) * (1 - mean))
+    return BinaryTheta.point((1 - lam) * mean, (1 - lam) * (1 - mean))
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
-    """How an attacker with a model fared: right how often, and how far the log odds of an instant moved at most."""
+class AttackResult:
+    """The result of an attack: the share of correct guesses, and the largest change of the log odds of an instant."""
 
     right: float
     moved: float
 
 
-def sanitized(bits: Bits, noise: Noise, rng: np.random.Generator) -> Bits:
-    """The recording as the agent would publish it."""
+def sanitized(bits: Bits, noise: BinaryNoise, rng: np.random.Generator) -> Bits:
+    """The recording under simulated noise."""
     flips = rng.random(len(bits)) < np.where(bits == 1, noise.rho1, noise.rho0)
     return np.asarray(bits ^ flips, dtype=np.int64)
 
 
-def attack(model: Model, bits: Bits, noise: Noise, rng: np.random.Generator) -> Attack:
-    """Sanitize the recording, and guess every bit."""
+def attack(model: Model, bits: Bits, noise: BinaryNoise, rng: np.random.Generator) -> AttackResult:
+    """Sanitizes the recording and estimates every bit with the model."""
     posterior = np.clip(model.posteriors(sanitized(bits, noise, rng), noise), 1e-15, 1 - 1e-15)
     prior = float(model.law[1::2].sum())
     moved = np.abs(_logit(posterior) - math.log(prior / (1 - prior)))
-    return Attack(float(((posterior > 0.5) == (bits == 1)).mean()), float(moved.max()))
+    return AttackResult(float(((posterior > 0.5) == (bits == 1)).mean()), float(moved.max()))
 
 
 def _logit(p: Floats) -> Floats:
     return np.asarray(np.log(p / (1 - p)), dtype=np.float64)
 
 
-def worst(model: Model, noise: Noise) -> float:
-    """The loss of the worse of the two outputs that never change."""
+def worst(model: Model, noise: BinaryNoise) -> float:
+    """The larger loss of the two constant outputs."""
     return max(model.constant_loss(noise.tau0, 0), model.constant_loss(noise.tau1, 1))
 
 
 def recordings(job: Job) -> list[Recording]:
-    """All of them, as two states."""
+    """All recordings, as two states."""
     house = household(job)
     mean = house.states().mean()
     feet = [piece >= 2 for one in people(job) for piece in one.pieces]
@@ -175,22 +177,22 @@ def _reaches(
     epsilons: Sequence[float],
     ticks: int | None,
 ) -> Iterator[Item]:
-    """The attacker who assumes no chain, against how far it looks."""
+    """The success of the model-free attacker over its largest lag."""
     rows: list[list[Cell]] = []
     panels = []
     listed = (1, 30, 1000) if job.quick else ATTACKED
     for subject in subjects:
         bits = next(one for one in known if one.subject == subject).states()[:ticks]
-        told = np.arange(len(bits)) // STRETCH % 2 == 0
-        secret = bits[~told] == 1
+        revealed = np.arange(len(bits)) // STRETCH % 2 == 0
+        secret = bits[~revealed] == 1
         common = float(max(secret.mean(), 1 - secret.mean()))
         curves = []
         for epsilon in epsilons:
             noise = optimal_noise(covering([bits], 1), epsilon)
             seen = sanitized(bits, noise, job.rng(subject, epsilon))
-            posterior = Model.fit(bits, 1).posteriors(seen, noise)[~told]
+            posterior = Model.fit(bits, 1).posteriors(seen, noise)[~revealed]
             chain = float(((posterior > 0.5) == secret).mean())
-            guessed = [guesses(bits, seen, reach, told) > 0.5 for reach in listed]
+            guessed = [guesses(bits, seen, reach, revealed) > 0.5 for reach in listed]
             right = [float((guess == secret).mean()) for guess in guessed]
             rows += [
                 [subject, epsilon, reach, one, chain, common]
@@ -242,8 +244,8 @@ def _departures(known: Sequence[Recording]) -> Iterator[Item]:
     lags = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000]
     curves = [Curve("measured", lags, correlations(ten.pieces, lags), dots=True)]
     for reach in REACHES:
-        box = covering(ten.pieces, reach)
-        powers = [(1 - box.q_low - box.r_low) ** lag for lag in lags]
+        theta = covering(ten.pieces, reach)
+        powers = [(1 - theta.q_low - theta.r_low) ** lag for lag in lags]
         label = "chain fitted at lag 1" if reach == 1 else f"chain that covers lags to {reach}"
         curves.append(Curve(label, lags, powers, reference=reach > 1))
     yield Picture(
@@ -290,7 +292,7 @@ def _covered(
 
 
 def findings(rows: Sequence[Sequence[Cell]], covered: Sequence[Sequence[Cell]]) -> Iterator[Item]:
-    """At ε = 2 on N10."""
+    """Findings at ε = 2 on N10."""
     at = [row for row in rows if row[:2] == ["N10", 2.0]]
     first, last = at[0], at[-1]
     yield Finding(

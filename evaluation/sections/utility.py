@@ -1,4 +1,4 @@
-"""What a reader gets: the error of hourly and daily histograms, per device and per cohort, from stream and device."""
+"""Utility: the error of hourly and daily histograms, per device and per cohort, from the stream and from the device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
 from hushmq.evaluation.sections.utility_categorical import histograms
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.amplification import release_tilt
-from hushmq.pufferfish.binary.stream_loss import Box, limits, optimal_noise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, optimal_noise
 
 ABOUT = """The mean absolute error of the share of ones in a window, in percentage points, on real recordings:
 heart rate above its mean (eleven sleepers, an hour is 3,600 beats), standing or active (thirty people, minute
@@ -35,18 +35,18 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Cohort:
-    """Devices with binary states, the chains an adversary may believe in, and the lengths of its windows."""
+class RecordedCohort:
+    """Devices with binary states, their Θ, and the lengths of their windows."""
 
     name: str
     devices: Sequence[Recording]
-    theta: Box
+    theta: BinaryTheta
     windows: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """For each window of each device: which device, which of its windows, how many ticks, how many ones."""
+    """For each window of each device: the device, the number of the window, its ticks and its ones."""
 
     device: Counts
     window: Counts
@@ -54,7 +54,7 @@ class Windows:
     ones: Counts
 
 
-def cohorts(job: Job) -> list[Cohort]:
+def cohorts(job: Job) -> list[RecordedCohort]:
     """The recordings, as two states each."""
     nights, minutes, house = sleepers(job), people(job), household(job)
     feet = [
@@ -67,27 +67,32 @@ def cohorts(job: Job) -> list[Cohort]:
     )
     hour, day = 60, 1440
     return [
-        Cohort("heart rate", nights, hull([_box([one]) for one in nights]), {"hour": 3600, "night": 1 << 20}),
-        Cohort("activity", feet, _box(feet), {"hour": hour, "day": day}),
-        Cohort("power", [power], _box([power]), {"hour": hour, "day": day}),
+        RecordedCohort(
+            "heart rate",
+            nights,
+            hull([_fitted_theta([one]) for one in nights]),
+            {"hour": 3600, "night": 1 << 20},
+        ),
+        RecordedCohort("activity", feet, _fitted_theta(feet), {"hour": hour, "day": day}),
+        RecordedCohort("power", [power], _fitted_theta([power]), {"hour": hour, "day": day}),
     ]
 
 
-def hull(boxes: Sequence[Box]) -> Box:
-    """The least box that holds all."""
-    whole = boxes[0]
-    for box in boxes[1:]:
-        whole = whole.hull(box)
+def hull(thetas: Sequence[BinaryTheta]) -> BinaryTheta:
+    """The smallest Θ that contains all."""
+    whole = thetas[0]
+    for theta in thetas[1:]:
+        whole = whole.hull(theta)
     return whole
 
 
-def _box(recordings: Sequence[Recording]) -> Box:
+def _fitted_theta(recordings: Sequence[Recording]) -> BinaryTheta:
     P = fitted(recordings).transition
-    return Box.point(float(P[0, 1]), float(P[1, 0]))
+    return BinaryTheta.point(float(P[0, 1]), float(P[1, 0]))
 
 
 def cut(devices: Sequence[Recording], size: int) -> Windows:
-    """The windows of every device, from its first tick on; those less than half filled are left out."""
+    """The windows of every device from its first tick on, without those that are less than half filled."""
     found = []
     for number, device in enumerate(devices):
         begin = device.starts[0]
@@ -105,35 +110,35 @@ def cut(devices: Sequence[Recording], size: int) -> Windows:
     return Windows(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-Way = Callable[[Windows, Box, float, np.random.Generator], NDArray[np.float64]]
+Way = Callable[[Windows, BinaryTheta, float, np.random.Generator], NDArray[np.float64]]
 """An estimate of the ones in each window, from a seeded draw of the noise."""
 
 
 def from_stream(
-    windows: Windows, theta: Box, epsilon: float, rng: np.random.Generator
+    windows: Windows, theta: BinaryTheta, epsilon: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The operator reads the stream, sanitized at ε, and takes the mean of the noise off."""
+    """The operator's estimate from the stream, sanitized at ε, with the mean of the noise subtracted."""
     noise = optimal_noise(theta, epsilon)
     seen = rng.binomial(windows.ones, 1 - noise.rho1) + rng.binomial(windows.ticks - windows.ones, noise.rho0)
     return np.asarray((seen - noise.rho0 * windows.ticks) / (1 - noise.rho0 - noise.rho1), dtype=np.float64)
 
 
 def from_stream_release(
-    windows: Windows, theta: Box, epsilon: float, rng: np.random.Generator
+    windows: Windows, theta: BinaryTheta, epsilon: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The public reads a count of the stream, which is sanitized at 2ε; the release itself is amplified to ε."""
+    """The public's estimate from a noisy count of the stream sanitized at 2ε; the release is amplified to ε."""
     noise = optimal_noise(theta, 2 * epsilon)
-    tilt = release_tilt(noise, min(limits(theta, epsilon)))
+    tilt = noise.release_tilt(min(largest_tilts(theta, epsilon)))
     drawn = discrete_laplace(tilt, len(windows.ticks), rng)
     signal = 1 - noise.rho0 - noise.rho1
     return from_stream(windows, theta, 2 * epsilon, rng) + drawn / signal
 
 
 def from_device(
-    windows: Windows, theta: Box, epsilon: float, rng: np.random.Generator
+    windows: Windows, theta: BinaryTheta, epsilon: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The device adds discrete Laplace noise to its count."""
-    tilt = min(limits(theta, epsilon))
+    """The estimate from a count to which the device adds discrete Laplace noise."""
+    tilt = min(largest_tilts(theta, epsilon))
     return np.asarray(windows.ones + discrete_laplace(tilt, len(windows.ones), rng), dtype=np.float64)
 
 
@@ -154,12 +159,12 @@ NO_DATA = "no data: the long-run average"
 
 
 def per_device(windows: Windows, ones: NDArray[np.float64]) -> float:
-    """Mean absolute error of a device's share in a window, in percentage points."""
+    """The mean absolute error of a device's share of ones in a window, in percentage points."""
     return 100 * float(np.mean(np.abs(ones - windows.ones) / windows.ticks))
 
 
 def per_cohort(windows: Windows, ones: NDArray[np.float64]) -> float:
-    """The same of all devices' share in their first window, their second, and so on."""
+    """The same for the share over all devices in their first window, their second, and so on."""
     off, ticks = (np.bincount(windows.window, weights=one) for one in (ones - windows.ones, windows.ticks))
     kept = ticks > 0
     return 100 * float(np.mean(np.abs(off[kept]) / ticks[kept]))
@@ -169,8 +174,8 @@ SCOPES = {"device": per_device, "cohort": per_cohort}
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """The error of one way to read one kind of window."""
+class UtilityResult:
+    """The error of one estimator for one kind of window."""
 
     cohort: str
     window: str
@@ -180,11 +185,11 @@ class Point:
     error: float
 
 
-def measured(job: Job, cohort: Cohort, window: str, draws: int) -> Iterator[Point]:
-    """Every way, scope and ε."""
+def measured(job: Job, cohort: RecordedCohort, window: str, draws: int) -> Iterator[UtilityResult]:
+    """The errors of every estimator, scope and ε."""
     windows = cut(cohort.devices, cohort.windows[window])
     average = windows.ticks * (windows.ones.sum() / windows.ticks.sum())
-    # One device is no cohort, and of one window the long-run average is the answer itself.
+    # A single device is not a cohort, and for a single window the long-run average is exact.
     together = len(cohort.devices) > 1 and windows.window.max() > 0
     scopes = {name: score for name, score in SCOPES.items() if name == "device" or together}
     for epsilon in EPSILONS:
@@ -193,14 +198,14 @@ def measured(job: Job, cohort: Cohort, window: str, draws: int) -> Iterator[Poin
             estimates = [way(windows, cohort.theta, epsilon, rng) for _ in range(draws)]
             for scope, score in scopes.items():
                 error = float(np.mean([score(windows, ones) for ones in estimates]))
-                yield Point(cohort.name, window, scope, name, epsilon, error)
+                yield UtilityResult(cohort.name, window, scope, name, epsilon, error)
         for scope, score in scopes.items():
-            yield Point(cohort.name, window, scope, NO_DATA, epsilon, score(windows, average))
+            yield UtilityResult(cohort.name, window, scope, NO_DATA, epsilon, score(windows, average))
 
 
 def run(job: Job) -> Iterator[Item]:
     draws = 2 if job.quick else 20
-    points: list[Point] = []
+    points: list[UtilityResult] = []
     listed = [(cohort, window) for cohort in cohorts(job) for window in cohort.windows]
     for place, (cohort, window) in enumerate(listed):
         job.progress(place / len(listed), f"{cohort.name}, each {window}")
@@ -232,7 +237,7 @@ def run(job: Job) -> Iterator[Item]:
     yield from histograms(job, draws)
 
 
-def _figure(name: str, points: Sequence[Point]) -> Figure:
+def _figure(name: str, points: Sequence[UtilityResult]) -> Figure:
     panels = []
     for window, scope in dict.fromkeys((point.window, point.scope) for point in points):
         curves = []
@@ -247,8 +252,8 @@ def _figure(name: str, points: Sequence[Point]) -> Figure:
     return Figure(f"Error of histograms: {name}", panels)
 
 
-def findings(points: Sequence[Point]) -> Iterator[Item]:
-    """At ε = 1, where it works and where it does not."""
+def findings(points: Sequence[UtilityResult]) -> Iterator[Item]:
+    """Findings at ε = 1: where the error is small, and where it is not."""
     at = {(p.cohort, p.window, p.scope, p.way): p.error for p in points if p.epsilon == 1.0}
     stream, _, device = WAYS
     hour = ("heart rate", "hour", "device")

@@ -1,4 +1,4 @@
-"""What a reader gets of four states: the error of whole histograms of activity, from stream and device."""
+"""Utility for four states: the error of histograms of activity, from the stream and from the device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hushmq.evaluation.recordings import Recording, fitted, people
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Table
-from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.categorical.emission import randomized_response
 from hushmq.pufferfish.quilt import tilted_quilt as quilt
 
 K = 4
@@ -21,9 +21,9 @@ Estimates = NDArray[np.float64]
 
 
 def cut(devices: Sequence[Recording], size: int) -> tuple[Counts, Counts]:
-    """How often each state occurs in each window of each device, and which of its windows it is.
+    """The counts of the states in each window of each device, and the numbers of the windows.
 
-    Windows begin with a device's first tick; those less than half filled are left out.
+    Windows start with a device's first tick; those less than half filled are omitted.
     """
     counts, places = [], []
     for device in devices:
@@ -39,14 +39,14 @@ def cut(devices: Sequence[Recording], size: int) -> tuple[Counts, Counts]:
 
 
 def from_stream(counts: Counts, tau: float, rng: np.random.Generator) -> Estimates:
-    """Randomized response of tilt τ on every sample, and its mean taken off."""
-    B = np.array(response(K, tau))
+    """Estimates from randomized response of tilt τ on every sample, with its mean subtracted."""
+    B = np.array(randomized_response(K, tau))
     seen = sum(rng.multinomial(counts[:, u], B[u]) for u in range(K))
     return np.asarray(seen @ np.linalg.inv(B), dtype=np.float64)
 
 
 def from_device(counts: Counts, tau: float, rng: np.random.Generator) -> Estimates:
-    """Discrete Laplace noise of scale 2/τ on every bin: one sample moves from one bin to another."""
+    """Estimates with discrete Laplace noise of scale 2/τ on every bin, because one sample changes two bins."""
     drawn = rng.geometric(-np.expm1(-tau / 2), (2, *counts.shape))
     return np.asarray(counts + drawn[0] - drawn[1], dtype=np.float64)
 
@@ -58,7 +58,7 @@ WAYS: dict[str, Callable[[Counts, float, np.random.Generator], Estimates]] = {
 
 
 def misplaced(off: Estimates, ticks: NDArray[np.float64]) -> float:
-    """Half the L1 distance between two histograms, mean over windows, in percentage points."""
+    """Half the L1 distance between two histograms, averaged over windows, in percentage points."""
     return 50 * float(np.mean(np.abs(off).sum(axis=1) / ticks))
 
 
@@ -70,10 +70,10 @@ def together(values: Estimates, places: Counts) -> Estimates:
 
 
 def histograms(job: Job, draws: int) -> Iterator[Item]:
-    """The table, and what it says."""
+    """The table, and its findings."""
     group = people(job)
     chain = fitted(group)
-    taus = {epsilon: 1 / quilt.tilted([chain], None, epsilon).scale for epsilon in EPSILONS}
+    taus = {epsilon: 1 / quilt.tilted_quilt_scale([chain], None, epsilon).scale for epsilon in EPSILONS}
     rows: list[list[Cell]] = []
     for window, size in WINDOWS.items():
         counts, places = cut(group, size)

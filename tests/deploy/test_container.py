@@ -1,4 +1,4 @@
-"""The container files name what exists: sources, extras, commands, stages, folders. No engine is needed to see that."""
+"""The container files name existing sources, extras, commands, stages and folders; checked without an engine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OURS = {name: service for name, service in COMPOSE["services"].items() if "build
 
 @dataclass(slots=True)
 class Stage:
-    """One FROM … AS … and what follows it."""
+    """One stage: FROM … AS … and the instructions that follow it."""
 
     base: str
     instructions: list[tuple[str, str]] = field(default_factory=list)
 
 
 def stages() -> dict[str, Stage]:
-    """The stages of the Containerfile, in order."""
+    """Return the stages of the Containerfile, in order."""
     text = re.sub(r"\\\n\s*", " ", (FOLDER / "Containerfile").read_text())
     found: dict[str, Stage] = {}
     for line in text.splitlines():
@@ -48,29 +48,32 @@ IMAGES = ("agent", "calibrator", "broker")
 
 
 def instructions(stage: str, word: str) -> list[str]:
-    """What a stage, or the stage it is made from, says with a word; its own last."""
+    """Return the arguments of an instruction in a stage and the stages it is built from; its own come last."""
     here = STAGES[stage]
     inherited = instructions(here.base, word) if here.base in STAGES else []
     return [*inherited, *(rest for each, rest in here.instructions if each == word)]
 
 
 def sources() -> set[str]:
-    """What is copied from the repository."""
+    """Return the paths copied from the repository."""
     copied = [rest.split() for rest in instructions("wheel", "COPY")]
     return {name for words in copied for name in words[:-1]}
 
 
 def test_the_wheel_is_made_from_all_packages() -> None:
-    """Every package of the distribution is copied into the builder, and everything copied exists."""
-    links = {link.readlink().name for link in (ROOT / "hushmq").iterdir() if link.is_symlink()}
-    assert {*PROJECT["tool"]["setuptools"]["packages"]["find"]["where"], "hushmq", *links} <= sources()
+    """Every package of the distribution is copied into the builder, and everything copied exists.
+
+    That these sources make a complete wheel is tried in tests/test_packaging.py.
+    """
+    parts = {link.readlink().name for link in (ROOT / "hushmq").iterdir() if link.is_symlink()}
+    assert {"src", "hushmq", *parts} - {"evaluation"} <= sources()
     assert {"pyproject.toml", "README.md", "LICENSE"} <= sources()
     assert [name for name in sources() if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("name", [".containerignore", ".dockerignore"])
 def test_the_builder_gets_what_is_copied_and_no_more(name: str) -> None:
-    """Everything is ignored but the sources of the wheel: no .git, no environment, no data."""
+    """Everything except the sources of the wheel is ignored: no .git, no environment, no data."""
     lines = [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
     assert {line.removeprefix("!") for line in lines if line.startswith("!")} == sources()
@@ -78,7 +81,7 @@ def test_the_builder_gets_what_is_copied_and_no_more(name: str) -> None:
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_what_an_image_runs_is_a_command(image: str) -> None:
-    """Entry point and command, put together, are words that hushmq takes; it does not run as root."""
+    """Entry point and command together are a valid command line of hushmq; it does not run as root."""
     entry, command = (json.loads(instructions(image, word)[-1]) for word in ("ENTRYPOINT", "CMD"))
     assert entry == ["hushmq"]
     parse(command)
@@ -87,7 +90,7 @@ def test_what_an_image_runs_is_a_command(image: str) -> None:
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_the_health_check_is_a_command(image: str) -> None:
-    """It is hushmq's own, or Python that compiles."""
+    """A health check is a command of hushmq, or valid Python."""
     (check,) = instructions(image, "HEALTHCHECK")
     words = json.loads(check.removeprefix("CMD "))
     if words[0] == "hushmq":
@@ -102,7 +105,7 @@ def test_the_health_check_is_a_command(image: str) -> None:
     [("agent", set[str]()), ("calibrator", {"calibrator", "postgres"}), ("broker", {"broker"})],
 )
 def test_an_image_installs_the_extras_it_needs(image: str, extras: set[str]) -> None:
-    """The agent's has none: no numpy on a device. All that is asked for exists."""
+    """The agent's image installs no extras, so no numpy; the extras of the others exist."""
     install = instructions(image, "RUN")[-1]
     found = re.search(r"\[([a-z,]+)\]", install)
     assert set(found[1].split(",") if found else []) == extras
@@ -111,7 +114,7 @@ def test_an_image_installs_the_extras_it_needs(image: str, extras: set[str]) -> 
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_service_is_built_from_its_stage(name: str) -> None:
-    """The build context is the repository, the file is there, the stage exists and has the service's name."""
+    """The build context is the repository, the file exists, and the stage exists and has the service's name."""
     build = OURS[name]["build"]
     context = (FOLDER / build["context"]).resolve()
     assert context == ROOT
@@ -122,7 +125,7 @@ def test_a_service_is_built_from_its_stage(name: str) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_service_is_confined(name: str) -> None:
-    """No core files (raw states), no capabilities, a read-only root, somebody's own user."""
+    """No core files (they hold raw states), no capabilities, a read-only root, an unprivileged user."""
     service = OURS[name]
     assert service["ulimits"] == {"core": 0}
     assert service["cap_drop"] == ["ALL"]
@@ -130,8 +133,8 @@ def test_a_service_is_confined(name: str) -> None:
     assert "HUSHMQ_USER" in service["user"]
 
 
-def test_what_is_mounted_is_where_the_commands_look() -> None:
-    """Settings at /etc/hushmq, state in /var/lib/hushmq; what is mounted from the repository exists."""
+def test_mounts_are_where_the_commands_expect_them() -> None:
+    """Settings are in /etc/hushmq, state in /var/lib/hushmq; files mounted from the repository exist."""
     for name, service in OURS.items():
         inside = [volume.split(":")[1] for volume in service["volumes"]]
         command = json.loads(instructions(name, "CMD")[-1])

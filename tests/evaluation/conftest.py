@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.hushmq.command import Hushmq
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+from tests.recordings import DATA
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ class Result:
         return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
 
     def findings(self, kind: str) -> list[str]:
-        """What it says of this kind."""
+        """The findings of this kind."""
         return [
             item["text"] for item in self.whole["items"] if item["is"] == "Finding" and item["kind"] == kind
         ]

@@ -50,7 +50,7 @@ class Wanting:
 
 
 class Heavy:
-    """A section whose package nobody has."""
+    """A section whose package does not exist."""
 
     ABOUT = "A package."
 
@@ -62,7 +62,7 @@ class Heavy:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """As `Section`, with the module at hand."""
+    """As `EvaluationSection`, with the module at hand."""
 
     title: str
     module: type
@@ -109,6 +109,7 @@ def test_files_tell_where_they_are_from(hushmq: Hushmq, tmp_path: Path) -> None:
     assert whole["items"][0]["rows"][0][1] == float(rows[0]["value"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("samples")
 def test_a_seed_fixes_the_numbers(hushmq: Hushmq, tmp_path: Path) -> None:
     """The same seed gives the same numbers, another seed others, whatever ran before."""
@@ -167,6 +168,7 @@ def test_listing(hushmq: Hushmq) -> None:
     assert list(hushmq("evaluate", "--list", "--json").json) == list(SECTIONS)
 
 
+@pytest.mark.slow
 def test_without_the_extra(tmp_path: Path) -> None:
     """Where matplotlib is not installed the command says which extra has it."""
     answer = spawn("evaluate", "composition", "--out", tmp_path, without=("matplotlib",))

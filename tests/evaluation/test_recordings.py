@@ -10,8 +10,8 @@ import pytest
 
 from hushmq.evaluation import recordings
 from hushmq.evaluation.section_list import Job, Missing
-from tests.evaluation.conftest import DATA
 from tests.pufferfish import real_chains
+from tests.recordings import DATA, needs_data
 
 
 def job(data: Path) -> Job:
@@ -50,8 +50,9 @@ def test_a_missing_recording_is_named(tmp_path: Path) -> None:
 class TestReal:
     """On the real files."""
 
-    pytestmark = real_chains.needs_data
+    pytestmark = needs_data
 
+    @pytest.mark.slow
     def test_chains(self) -> None:
         """The chains are those counted independently, and N10's q and r are CGSSY's."""
         beats = recordings.sleepers(job(DATA))

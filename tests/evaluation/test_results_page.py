@@ -9,7 +9,7 @@ import pytest
 
 from hushmq.evaluation import results_page as page
 from hushmq.evaluation import section_list as section
-from hushmq.evaluation.results_folder import Made, write
+from hushmq.evaluation.results_folder import SectionResult, write
 from hushmq.evaluation.section_report import Finding, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
 
@@ -25,8 +25,8 @@ ITEMS = (
 )
 
 
-def made(*, quick: bool = False) -> Made:
-    return Made("one", "One thing", "About\nit.", "done", "", quick, 1, 2.0, {"Python": "3"}, ITEMS)
+def result(*, quick: bool = False) -> SectionResult:
+    return SectionResult("one", "One thing", "About\nit.", "done", "", quick, 1, 2.0, {"Python": "3"}, ITEMS)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def only_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("only_one")
 def test_page(tmp_path: Path) -> None:
     """Losses come first; tables and figures that are not marked stay out; figures are copied."""
-    write(made(), tmp_path / "results")
+    write(result(), tmp_path / "results")
     assert page.main([str(tmp_path / "results"), "--page", str(tmp_path / "docs" / "results.md")]) == 0
     text = (tmp_path / "docs" / "results.md").read_text()
     assert (
@@ -58,7 +58,7 @@ def test_a_quick_run_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[
     target = tmp_path / "results.md"
     assert page.main([str(tmp_path), "--page", str(target)]) == 2
     assert "has no one: run hushmq evaluate" in capsys.readouterr().err
-    write(made(quick=True), tmp_path)
+    write(result(quick=True), tmp_path)
     assert page.main([str(tmp_path), "--page", str(target)]) == 2
     assert "has only a quick run of one" in capsys.readouterr().err
     assert not target.exists()

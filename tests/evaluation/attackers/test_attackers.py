@@ -10,17 +10,17 @@ import pytest
 from numpy.typing import NDArray
 
 from hushmq.evaluation.attackers import exact, forward_backward, single_bit, viterbi
-from hushmq.evaluation.attackers.exact import Known
+from hushmq.evaluation.attackers.exact import KnownState
 from hushmq.evaluation.attackers.hidden import Floats, Hidden, States
-from hushmq.pufferfish.binary.stream_loss import Noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from tests.pufferfish.oracles import local, path_probabilities, states
 
 N = 7
 HIDDEN = [
-    pytest.param(Hidden(0.2, 0.2, Noise(0.1641, 0.1641)), id="symmetric"),
-    pytest.param(Hidden(0.0893, 0.1092, Noise(0.35, 0.28)), id="heart rate"),
-    pytest.param(Hidden(0.028, 0.402, Noise(0.4975, 0.0635)), id="lopsided"),
-    pytest.param(Hidden(0.7, 0.6, Noise(0.2, 0.3)), id="alternating"),
+    pytest.param(Hidden(0.2, 0.2, BinaryNoise(0.1641, 0.1641)), id="symmetric"),
+    pytest.param(Hidden(0.0893, 0.1092, BinaryNoise(0.35, 0.28)), id="heart rate"),
+    pytest.param(Hidden(0.028, 0.402, BinaryNoise(0.4975, 0.0635)), id="lopsided"),
+    pytest.param(Hidden(0.7, 0.6, BinaryNoise(0.2, 0.3)), id="alternating"),
 ]
 
 
@@ -72,11 +72,11 @@ def test_the_single_bit_attacker_by_definition(hidden: Hidden) -> None:
     assert np.array_equal(single_bit.guess(outputs()), outputs())
 
 
-KNOWN: list[tuple[Known | None, Known | None]] = [
+KNOWN: list[tuple[KnownState | None, KnownState | None]] = [
     (None, None),
-    (Known(3, 1), None),
-    (Known(3, 0), Known(3, 0)),
-    (Known(1, 1), Known(2, 0)),
+    (KnownState(3, 1), None),
+    (KnownState(3, 0), KnownState(3, 0)),
+    (KnownState(1, 1), KnownState(2, 0)),
 ]
 
 
@@ -92,7 +92,9 @@ def likelihoods(hidden: Hidden, tick: int, known: dict[int, int]) -> tuple[Float
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize(("left", "right"), KNOWN)
-def test_the_exact_attack_lists_all_outputs(hidden: Hidden, left: Known | None, right: Known | None) -> None:
+def test_the_exact_attack_lists_all_outputs(
+    hidden: Hidden, left: KnownState | None, right: KnownState | None
+) -> None:
     """Success, loss and the chance of passing ε are those of the full list of outputs, to 1e-12."""
     known = {3 - left.distance: left.state} if left else {}
     known |= {3 + right.distance: right.state} if right else {}
@@ -105,21 +107,21 @@ def test_the_exact_attack_lists_all_outputs(hidden: Hidden, left: Known | None, 
         # Odds that change by ε up to rounding may fall on either side, so none is near.
         assert np.abs(change - epsilon).min() > 1e-9
         expected = prior @ likelihood[:, change > epsilon].sum(axis=1)
-        assert found.chance_above(epsilon) == pytest.approx(expected, abs=1e-12)
+        assert found.probability_above(epsilon) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_cited_case_of_the_informed_adversary() -> None:
     """docs/theory.md: θ=0.2, ε=4 and their noise; X_1=X_7=0 known, X_4 attacked: 4.3239, beyond the claim."""
-    hidden = Hidden(0.2, 0.2, Noise(0.1641457, 0.1641457))
-    found = exact.attack(hidden, 3, 3, left=Known(3, 0), right=Known(3, 0))
+    hidden = Hidden(0.2, 0.2, BinaryNoise(0.1641457, 0.1641457))
+    found = exact.attack(hidden, 3, 3, left=KnownState(3, 0), right=KnownState(3, 0))
     assert found.loss() == pytest.approx(4.3239, abs=5e-5)
     assert exact.attack(hidden, 3, 3).loss() < 4.0
-    assert 0.0 < found.chance_above(4.0) < 1.0
+    assert 0.0 < found.probability_above(4.0) < 1.0
 
 
 def test_a_stream_far_too_long_to_list() -> None:
     """Thirty ticks are exact too: more ticks never hurt the attacker, and the middle one converges."""
-    hidden = Hidden(0.1, 0.1, Noise(0.38, 0.38))
+    hidden = Hidden(0.1, 0.1, BinaryNoise(0.38, 0.38))
     found = [exact.attack(hidden, n, n).success() for n in (0, 2, 6, 14, 15)]
     assert found == sorted(found)
     assert found[0] == pytest.approx(single_bit.success(hidden), abs=1e-12)
@@ -128,7 +130,7 @@ def test_a_stream_far_too_long_to_list() -> None:
 
 def test_simulated_streams_are_the_chain_and_the_noise() -> None:
     """Frequencies of transitions and flips within six standard errors; a tenth off would be far outside."""
-    hidden = Hidden(0.0893, 0.1092, Noise(0.35, 0.28))
+    hidden = Hidden(0.0893, 0.1092, BinaryNoise(0.35, 0.28))
     rng = np.random.default_rng(1)
     paths = hidden.paths(200, 2000, rng)
     sanitized = hidden.sanitize(paths, rng)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hushmq.evaluation.benchmarks.broker_speed import run
 from tests.brokers import require_mosquitto
 
 
+@pytest.mark.slow
 def test_both_brokers_deliver() -> None:
     """Each carries something, and the ratio is that of the two."""
     require_mosquitto()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hushmq.evaluation.benchmarks.calibration_speed import fastest, plain_loss, plain_noise
-from hushmq.pufferfish.binary.stream_loss import Adversary, Box, loss, optimal_noise
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 
 
 @pytest.mark.parametrize("adversary", ["prior", "informed"])
@@ -14,7 +16,10 @@ from hushmq.pufferfish.binary.stream_loss import Adversary, Box, loss, optimal_n
 )
 def test_both_sides_find_the_same_noise(q: float, r: float, epsilon: float, adversary: Adversary) -> None:
     """Bisection on the recursion and the closed form agree to 1e-8."""
-    ours, plain = optimal_noise(Box.point(q, r), epsilon, adversary), plain_noise(q, r, epsilon, adversary)
+    ours, plain = (
+        optimal_noise(BinaryTheta.point(q, r), epsilon, adversary),
+        plain_noise(q, r, epsilon, adversary),
+    )
     assert (ours.rho0, ours.rho1) == pytest.approx((plain.rho0, plain.rho1), rel=1e-8)
 
 
@@ -24,7 +29,7 @@ def test_both_sides_find_the_same_loss(tau: float, adversary: Adversary) -> None
     """Iterated to a stand-still, the recursion reaches the certified loss from below, within 1e-9."""
     q, r = 0.1, 0.3
     plain = max(plain_loss(q, r, tau, adversary), plain_loss(r, q, tau, adversary))
-    assert plain <= loss(Box.point(q, r), tau0=tau, tau1=tau, adversary=adversary) <= plain + 1e-9
+    assert plain <= loss(BinaryTheta.point(q, r), tau0=tau, tau1=tau, adversary=adversary) <= plain + 1e-9
 
 
 def test_the_least_of_several_rounds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from hushmq.evaluation.benchmarks.device_load import Step, climb, rows, run, slope
+from hushmq.evaluation.benchmarks.device_load import LoadStep, climb, rows, run, slope
 
-GOOD = Step(
+GOOD = LoadStep(
     asked=100, sent=600, seconds=6.0, lost=0, twice=0, p50=0.01, p99=0.1,
     broker_cpu=0.1, client_cpu=0.1, slope=0.0, resident=50.0,
 )  # fmt: skip
@@ -22,10 +22,12 @@ def test_a_step_is_carried_when_nothing_lags_or_is_lost() -> None:
         assert not replace(GOOD, **change).carried  # type: ignore[arg-type]  # each is a field of Step
 
 
-def ladder(limit: float, *, held: float | None = None, seconds: float = 6.0) -> Callable[[int, float], Step]:
+def ladder(
+    limit: float, *, held: float | None = None, seconds: float = 6.0
+) -> Callable[[int, float], LoadStep]:
     """A system that carries up to `limit` messages a second, and up to `held` where that is asked for longer."""
 
-    def step(rate: int, span: float) -> Step:
+    def step(rate: int, span: float) -> LoadStep:
         most = limit if span <= seconds or held is None else held
         return replace(GOOD, asked=rate, sent=int(min(rate, most) * span), seconds=span)
 
@@ -44,7 +46,7 @@ def test_the_knee_is_the_highest_rate_that_is_held() -> None:
 
 
 def test_a_rate_that_is_not_held_gives_way_to_a_lower_one() -> None:
-    """A burst is no knee: what fails when it is held is told as not carried."""
+    """A burst is not a knee: a rate that fails when it is held is reported as not carried."""
     tried, knee = climb(ladder(800.0, held=250.0), [100, 200, 400, 800, 1600], 6.0)
     assert knee is not None
     assert knee.asked == 200
@@ -69,11 +71,12 @@ def test_a_ladder_that_ends_says_that_the_knee_lies_higher() -> None:
 
 
 def test_the_slope_of_memory() -> None:
-    """A line's own slope; nothing from a single look."""
+    """The slope of a line is exact; a single point has slope 0."""
     assert slope([(0.0, 10.0), (1.0, 12.0), (2.0, 14.0)]) == pytest.approx(2.0)
     assert slope([(0.0, 10.0)]) == 0.0
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_with_one_device() -> None:
     """Every row is there; at a trickle nothing is lost."""
     told = {row.name: row for row in run(devices=1, rates=[20], step_s=1.0)}

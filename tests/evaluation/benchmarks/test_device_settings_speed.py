@@ -1,4 +1,4 @@
-"""Own settings are measured on devices that get some, of every kind of stream."""
+"""Device-specific settings are measured on devices that receive some, for every chain model."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from hushmq.broker.contract.messages import StreamPolicy
 from hushmq.evaluation.benchmarks.device_settings_speed import (
     four_states,
     measured,
-    some_box,
     some_class,
+    some_theta,
     two_states,
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stream", "regions"),
     [
-        (two_states("prior"), {n: some_box(n, 0.15, 0.35) for n in range(3)}),
-        (two_states("informed"), {n: some_box(n, 0.01, 0.05) for n in range(2)}),
+        (two_states("prior"), {n: some_theta(n, 0.15, 0.35) for n in range(3)}),
+        (two_states("informed"), {n: some_theta(n, 0.01, 0.05) for n in range(2)}),
         (four_states(), {n: some_class(n) for n in range(2)}),
     ],
 )

@@ -12,10 +12,10 @@ from hushmq.evaluation.benchmarks.tilted_quilt_speed import (
     plain_timeline,
     windows,
 )
-from hushmq.pufferfish.binary.binary_timeline import Entry
 from hushmq.pufferfish.quilt.chain_timeline import price
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from hushmq.pufferfish.quilt.tilted_quilt import loss
+from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.oracles_categorical import one_step
 
 QUICK = Chain([[0.5, 0.3, 0.2], [0.3, 0.4, 0.3], [0.25, 0.25, 0.5]])
@@ -28,6 +28,7 @@ def test_one_program_is_the_oracles() -> None:
     assert largest_ratio(P[0], P[2], D) == pytest.approx(one_step(P[0], P[2], D), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", [0.2, 0.8])
 def test_iteration_ends_just_below_what_is_certified(tau: float) -> None:
     """Linear programs until nothing moves give the certified loss, from below."""

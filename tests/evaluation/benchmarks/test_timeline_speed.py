@@ -7,8 +7,9 @@ import random
 import pytest
 
 from hushmq.evaluation.benchmarks.timeline_speed import THETA, Q, R, few, many, per_tick, plain
-from hushmq.pufferfish.binary.binary_timeline import Entry, price
-from hushmq.pufferfish.binary.stream_loss import Adversary
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_timeline import price
+from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.oracles import attack, count
 
 

@@ -7,23 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushmq.calibrator.learning.learn_window import FIRST_LOOK
+from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
 from hushmq.evaluation.estimation.categorical_coverage import (
     THREE,
-    Setting,
+    CategoricalScenario,
     coverage,
     main,
     recorded,
-    weighed,
+    windows_used,
 )
 from hushmq.evaluation.estimation.sanitized_categorical import evidence, sanitized
 from hushmq.evaluation.recordings import Recording
-from hushmq.pufferfish.categorical.emission import response
+from hushmq.pufferfish.categorical.emission import randomized_response
 
 
 def test_simulated_states_are_the_chain_through_the_noise() -> None:
     """Frequencies of states and pairs are those of the chain and the emission."""
-    emission = np.array(response(3, 2.0))
+    emission = np.array(randomized_response(3, 2.0))
     states = sanitized(np.repeat(THREE[None], 40, axis=0), emission, ticks=3000, rng=np.random.default_rng(1))
     pi = np.linalg.matrix_power(THREE, 200)[0]
     seen = np.bincount(states.ravel(), minlength=3) / states.size
@@ -36,30 +36,32 @@ def test_simulated_states_are_the_chain_through_the_noise() -> None:
 def test_the_noise_has_the_variance_it_states() -> None:
     """The charged noise on the counts is as wide as the evidence says, for each band as well."""
     states = np.zeros((400, 200), dtype=np.uint8)
-    emission = np.array(response(3, 2.0))
+    emission = np.array(randomized_response(3, 2.0))
     found = evidence([states], emission, scale=20.0, draws=3, rng=np.random.default_rng(2))
     assert found.counts[:, 1].var() == pytest.approx(found.variance[0], rel=0.3)
     assert found.pairs[:, 3, 1, 1].var() == pytest.approx(found.variance[0] * (27 * 2) ** 2, rel=0.3)
 
 
+@pytest.mark.slow
 def test_coverage_counts_what_is_held() -> None:
     """With much signal nearly every device is held, and fewer are where the intervals are cut by a quarter."""
-    setting = Setting("THREE", THREE, 8, 1, 0.3, devices=6)
+    setting = CategoricalScenario("THREE", THREE, 8, 1, 0.3, devices=6)
     found = coverage(setting, cohorts=4, seed=1)
     assert found.own > 0.8
     assert found.narrower < found.own
     assert 0 < found.own_width < found.cohort_width
 
 
-def test_a_look_weighs_what_learning_kept() -> None:
-    """The first look has the windows up to it and one draw; the sixth the last 96, drawn for at each check."""
-    assert weighed(1) == (FIRST_LOOK, 1)
-    assert weighed(3) == (12, 3 + 4)
-    assert weighed(6) == (96, 6 + 7)
+def test_an_update_uses_what_learning_kept() -> None:
+    """The first update uses the windows up to it and one draw; the sixth the last 96, and a draw per change test."""
+    assert windows_used(1) == (FIRST_UPDATE, 1)
+    assert windows_used(3) == (12, 3 + 4)
+    assert windows_used(6) == (96, 6 + 7)
 
 
+@pytest.mark.slow
 def test_recorded_chains_of_first_order_are_held_and_fit() -> None:
-    """Recordings with gaps that are chains indeed: their own transitions are held, and there is no misfit."""
+    """Recordings with gaps, sampled from chains: their transitions are covered, and there is no misfit."""
     rng = np.random.default_rng(3)
     same = np.eye(3)
     states = sanitized(np.repeat(THREE[None], 8, axis=0), same, ticks=20_000, rng=rng).astype(np.int64)

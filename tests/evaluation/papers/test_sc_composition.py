@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from hushmq.evaluation.papers.sc_composition import EPSILON, THETA, tau
-from hushmq.pufferfish.binary.stream_loss import limits, loss
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss
 from tests.evaluation.conftest import Result
 
 
+@pytest.mark.slow
 def test_totals(quick: Callable[..., Result]) -> None:
     """The ledger ends at the closed form for an endless stream, SC's sum at K times one release."""
     result = quick("composition")
@@ -27,9 +28,10 @@ def test_totals(quick: Callable[..., Result]) -> None:
         assert row["ledger"] <= row["ledger, any other states known"] + 1e-9
 
 
+@pytest.mark.slow
 def test_beside_the_stream(quick: Callable[..., Result]) -> None:
     """With the stream beside them, tumbling windows cost what the sum of both tilts costs for ever."""
     row = next(row for row in quick("composition").table("with-stream") if row["releases"] == 8)
-    both = (limit + tau() for limit in limits(THETA, EPSILON, "prior"))
+    both = (limit + tau() for limit in largest_tilts(THETA, EPSILON, "prior"))
     tau0, tau1 = both
     assert row["ledger"] == pytest.approx(loss(THETA, tau0=tau0, tau1=tau1, adversary="prior"), rel=1e-4)

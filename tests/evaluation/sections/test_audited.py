@@ -13,6 +13,7 @@ from tests.evaluation.conftest import Result
 from tests.pufferfish.sampling import plausible
 
 
+@pytest.mark.slow
 def test_audit(quick: Callable[..., Result]) -> None:
     """Plain randomized response and noise 5% too weak are refuted by what is seen; no bound is far above the truth."""
     found = quick("audit")
@@ -25,8 +26,9 @@ def test_audit(quick: Callable[..., Result]) -> None:
     assert found.table("power")[-1]["verdict"].startswith("refuted: ticks")
 
 
+@pytest.mark.slow
 def test_peers(quick: Callable[..., Result]) -> None:
-    """Whoever is installed is measured and refuted on the correlated stream; whoever is not says so; ours stands."""
+    """Installed peers are measured and refuted on the correlated stream, missing ones are reported, ours stands."""
     found = quick("peers")
     rows = {row["mechanism"]: row for row in found.table("peers")}
     assert rows.keys() == {"hushmq", *(peer.name for peer in bench.PEERS)}
@@ -41,6 +43,7 @@ def test_peers(quick: Callable[..., Result]) -> None:
     assert rows["OpenDP, one bit"]["bits/s"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", bench.PEERS, ids=lambda peer: peer.name)
 def test_a_peer_flips_as_often_as_randomized_response(peer: Peer) -> None:
     """Both states, the frequency that ε asks for, and a tenth less would be found out."""
@@ -57,6 +60,7 @@ def test_a_peer_flips_as_often_as_randomized_response(peer: Peer) -> None:
         assert not plausible(round(draws * 0.9 * rho), draws, rho)
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that cannot be had is named with the reason, and the others are measured."""
 

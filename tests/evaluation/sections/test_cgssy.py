@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -13,23 +12,19 @@ import pytest
 from hushmq.evaluation.attackers import lstm
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.sections import informed_attack
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss
 from hushmq.pufferfish.papers.cgssy import corollary_1
-from tests.evaluation.conftest import DATA, Result
+from tests.evaluation.conftest import Result
 from tests.hushmq.command import Hushmq
 from tests.pufferfish.oracles import attack, local
+from tests.recordings import DATA, needs_data
 
 Quick = Callable[..., Result]
 
 
-def needs_data(test: Callable[..., None]) -> Callable[..., None]:
-    """A test of the real recordings, which CI has."""
-    absent = os.environ.get("CI") != "true" and not DATA.is_dir()
-    return pytest.mark.needs_data(
-        pytest.mark.skipif(absent, reason=f"the recordings are not at {DATA}")(test)
-    )
-
-
+@pytest.mark.slow
 def test_noise(quick: Quick) -> None:
     """Every noise of the table loses its ε and not more; in Figure 3 the order is the paper's, ours above exact."""
     found = quick("cgssy")
@@ -40,6 +35,7 @@ def test_noise(quick: Quick) -> None:
         assert row["ours, informed adversary"] < row["CGSSY, approximate"] < row["Zhao et al."]
 
 
+@pytest.mark.slow
 def test_attack(quick: Quick) -> None:
     """Plain DP bounds the single bit and not the attacker who knows the correlation; ours bounds both."""
     rows = quick("attack").table("figure-2")
@@ -54,8 +50,9 @@ def test_attack(quick: Quick) -> None:
     assert rows[-1]["forward–backward, exact"] == pytest.approx(promise)
 
 
+@pytest.mark.slow
 def test_informed(quick: Quick) -> None:
-    """Their noise passes its ε, ours never; beliefs and chances are consistent with that."""
+    """The loss of their noise exceeds ε, that of ours never; posteriors and probabilities are consistent with that."""
     found = quick("informed")
     rows = found.table("losses")
     for row in rows:
@@ -69,20 +66,22 @@ def test_informed(quick: Quick) -> None:
 
 
 def test_the_worst_known_states_are_the_enumerated_ones() -> None:
-    """Seven ticks, everything known that can be: no set tells more than the one found, which reaches its loss."""
+    """Seven ticks, every set of known states: none has a larger loss than the one found, which attains its loss."""
     q, r = 0.2384, 0.3831
     noise = corollary_1(q, r, 4.0)
-    found = informed_attack.worst(q, r, noise)
+    found = informed_attack.worst_known_state(q, r, noise)
     listed = attack(q, r, local([(noise.rho0, noise.rho1)] * 7), informed=True, ticks=[3])
     assert found.distance <= 3
     assert found.loss == pytest.approx(listed.loss, abs=1e-12)
-    assert found.loss == pytest.approx(loss(Box.point(q, r), tau0=noise.tau0, tau1=noise.tau1), abs=1e-6)
+    assert found.loss == pytest.approx(
+        loss(BinaryTheta.point(q, r), tau0=noise.tau0, tau1=noise.tau1), abs=1e-6
+    )
 
 
 def test_the_chance_by_listing_all_outputs() -> None:
-    """Three known ticks away on both sides, five outputs between: the chance is the sum over the telling ones."""
-    q, r, noise = 0.2, 0.2, Noise(0.1641457, 0.1641457)
-    worst = informed_attack.Worst(state=1, distance=3, told=0, loss=0.0)
+    """Known states three ticks away, five outputs between: the probability is the sum over the outputs above ε."""
+    q, r, noise = 0.2, 0.2, BinaryNoise(0.1641457, 0.1641457)
+    worst = informed_attack.WorstKnownState(state=1, distance=3, known_state=0, loss=0.0)
     expected = 0.0
     steps = ((1 - q, q), (r, 1 - r))
     keep = ((1 - noise.rho0, noise.rho0), (noise.rho1, 1 - noise.rho1))
@@ -103,12 +102,13 @@ def test_the_chance_by_listing_all_outputs() -> None:
         if abs(math.log(joint[0] / masses[0]) - math.log(joint[1] / masses[1])) > 4.0:
             expected += sum(joint) / total
     assert expected > 0
-    assert informed_attack.chance(q, r, noise, worst, 4.0) == pytest.approx(expected, rel=1e-9)
+    assert informed_attack.excess_probability(q, r, noise, worst, 4.0) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 @needs_data
 def test_reconstruct(quick: Quick) -> None:
-    """All three records, nobody above the bound that holds, and the counted chains are the paper's."""
+    """All three records: no attacker exceeds the valid bound, and the fitted chains are the paper's."""
     found = quick("reconstruct")
     rows = found.table("figure-4")
     assert [row["record"] for row in rows[:: len(rows) // 3]] == ["synthetic", "N10", "N5"]
@@ -120,6 +120,7 @@ def test_reconstruct(quick: Quick) -> None:
     assert bool(taught) == lstm.available()
 
 
+@pytest.mark.slow
 def test_reconstruct_without_recordings_or_torch(
     hushmq: Hushmq, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +133,7 @@ def test_reconstruct_without_recordings_or_torch(
     assert "**Skipped:** the LSTM: PyTorch is not installed (pip install 'hushmq[lstm]')" in text
 
 
+@pytest.mark.slow
 @needs_data
 def test_the_recordings_are_the_papers() -> None:
     """Length, q and r of N10 and N5 as CGSSY print them."""

@@ -1,4 +1,4 @@
-"""SWC's and WSC's tables against closed forms and against theorems of their own."""
+"""SWC's and WSC's tables against closed forms and against their theorems."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from hushmq.evaluation.papers import swc_synthetic as synthetic
 from hushmq.evaluation.papers import wsc_five_states as wsc
 from hushmq.evaluation.sections.compared_methods import simulated_error
-from hushmq.pufferfish.binary.stream_loss import Box, loss
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss
 from hushmq.pufferfish.quilt.markov_quilt import exact
 from tests.evaluation.conftest import Result
-from tests.pufferfish.real_chains import needs_data
+from tests.recordings import needs_data
 
 
 def test_simulated_errors_have_their_expectation() -> None:
@@ -27,8 +28,9 @@ def test_simulated_errors_have_their_expectation() -> None:
 class TestSynthetic:
     """SWC Figure 4, upper row."""
 
+    @pytest.mark.slow
     def test_scales(self, quick: Callable[..., Result]) -> None:
-        """Methods stand in the order that theorems give, above the limit; GK16 applies at α = .4 alone."""
+        """Methods are in the order that theorems give, above the lower bound; GK16 applies at α = .4 alone."""
         rows = quick("synthetic").table("errors")
         assert len(rows) == 9
         for row in rows:
@@ -47,8 +49,8 @@ class TestSynthetic:
 
     @pytest.mark.parametrize("epsilon", synthetic.EPSILONS)
     def test_ours_covers_the_class_and_no_more(self, epsilon: float) -> None:
-        """At its scale the loss over the class is ε; at one 1% smaller it is above."""
-        theta, tau = Box(0.2, 0.8, 0.2, 0.8), 1 / synthetic.tilted(0.2, epsilon)
+        """At its scale the loss over Θ is ε; at a scale 1% smaller it is above."""
+        theta, tau = BinaryTheta(0.2, 0.8, 0.2, 0.8), 1 / synthetic.tilted(0.2, epsilon)
         assert loss(theta, tau0=tau, tau1=tau) == pytest.approx(epsilon, rel=1e-6)
         assert loss(theta, tau0=1.01 * tau, tau1=1.01 * tau) > epsilon
 
@@ -89,12 +91,13 @@ class TestWsc:
     """WSC Figure 2."""
 
     def test_the_chain_is_as_promised(self) -> None:
-        """It is reversible, with the least probability and the eigengap that the mechanism is told."""
+        """It is reversible, with the least probability and the eigengap that the mechanism is given."""
         chain = wsc.drawn(np.random.default_rng(3))
         assert chain.is_reversible()
         assert chain.stationary().min() >= wsc.PI
         assert chain.reversible_eigengap() == pytest.approx(wsc.GAP, rel=1e-9)
 
+    @pytest.mark.slow
     def test_knowing_less_costs_more(self, quick: Callable[..., Result]) -> None:
         """The scale falls in ε, in π_min and in the gap; knowing the chain exactly costs less still."""
         rows = quick("wsc").table("errors")
@@ -111,6 +114,7 @@ class TestReal:
 
     pytestmark = needs_data
 
+    @pytest.mark.slow
     def test_activity(self, quick: Callable[..., Result]) -> None:
         """Errors are in the papers' order, and near 4·2·scale over all minutes."""
         rows = {row["method"]: row for row in quick("activity").table("errors")}
@@ -120,20 +124,23 @@ class TestReal:
         assert ours["individual"] < mqm["individual"] < group["individual"]
         assert ours["aggregate"] == pytest.approx(8 * 302.76 / 103_279, rel=0.35)
 
+    @pytest.mark.slow
     def test_power(self, quick: Callable[..., Result]) -> None:
         """As the scale of THEORY's chain: 51·2·scale over all minutes."""
         rows = {row["method"]: row["ε = 1"] for row in quick("power").table("errors")}
         assert rows["tilted quilt"] == pytest.approx(102 * 143.35 / 2_049_258, rel=0.15)
         assert rows["MQMExact"] == pytest.approx(102 * 543.3 / 2_049_258, rel=0.15)
 
+    @pytest.mark.slow
     def test_runtime(self, quick: Callable[..., Result]) -> None:
         """Every method has a time wherever it has an answer."""
         for row in quick("runtime").table("seconds"):
             for task in ("synthetic", "activity", "power"):
                 assert (row[task] is None) == (row["method"] == "GK16" and task != "synthetic")
 
+    @pytest.mark.slow
     def test_limit(self, quick: Callable[..., Result]) -> None:
-        """Nothing is below the limit but entry-DP, and with two states the tilted quilt is on it."""
+        """Only entry-DP is below the lower bound, and with two states the tilted quilt attains it."""
         rows = quick("limit").table("ratios")
         assert len(rows) == 4 * 5
         for row in rows:

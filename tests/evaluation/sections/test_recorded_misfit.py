@@ -11,14 +11,16 @@ import pytest
 from hushmq.evaluation.attackers.bands import features, guesses
 from hushmq.evaluation.sections.higher_order import Model
 from hushmq.evaluation.sections.recorded_misfit import attack, correlations, covering, worst
-from hushmq.pufferfish.binary.stream_loss import Box, Noise, loss, optimal_noise
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.evaluation.conftest import Result
-from tests.pufferfish.real_chains import needs_data
+from tests.recordings import needs_data
 
 N10 = Chain([[1 - 0.0893, 0.0893], [0.1092, 1 - 0.1092]])
-THETA = Box.point(0.0893, 0.1092)
-NOISE = Noise(0.3, 0.2)
+THETA = BinaryTheta.point(0.0893, 0.1092)
+NOISE = BinaryNoise(0.3, 0.2)
 
 
 def test_order_one_is_the_chain() -> None:
@@ -26,7 +28,7 @@ def test_order_one_is_the_chain() -> None:
     model = Model.fit(N10.sample(400_000, np.random.default_rng(1)), 1)
     assert model.chain.transition == pytest.approx(N10.transition, abs=0.004)
     exact = Model(1, np.array([0.0893, 1 - 0.1092]))
-    for noise in (NOISE, Noise(0.4, 0.45)):
+    for noise in (NOISE, BinaryNoise(0.4, 0.45)):
         assert worst(exact, noise) == pytest.approx(
             loss(THETA, tau0=noise.tau0, tau1=noise.tau1, adversary="prior"), rel=1e-9
         )
@@ -102,7 +104,7 @@ def test_a_first_order_attacker_keeps_within_epsilon() -> None:
 
 
 def test_bands() -> None:
-    """A band's feature is the sum over its lags on both sides; further reach means more columns."""
+    """A band's feature is the sum over its lags on both sides; a larger lag means more columns."""
     seen = np.array([1, 0, 0, 0, 0, 0, 0, 0, 1, 0])
     X = features(seen, 4)
     assert X.shape == (10, 5)
@@ -112,7 +114,7 @@ def test_bands() -> None:
 
 
 def test_the_free_attacker_learns_what_there_is() -> None:
-    """On slow data a long reach beats a short one by far; on data without memory neither beats a coin."""
+    """On slow data large lags beat small ones by far; on data without memory neither beats a coin."""
     rng = np.random.default_rng(8)
     slow = np.repeat(rng.integers(0, 2, 400), 100)
     told = np.arange(len(slow)) // 1000 % 2 == 0
@@ -130,6 +132,7 @@ class TestReal:
 
     pytestmark = needs_data
 
+    @pytest.mark.slow
     def test_numbers(self, quick: Callable[..., Result]) -> None:
         """N10 is as THEORY has it, and noise for lag 1 loses more than promised under a longer memory."""
         result = quick("misfit")

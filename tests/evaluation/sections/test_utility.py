@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushmq.evaluation.recordings import Recording
-from hushmq.evaluation.sections import utility_categorical as utility_k
+from hushmq.evaluation.sections import utility_categorical
 from hushmq.evaluation.sections.utility import (
     cut,
     from_device,
@@ -19,12 +19,12 @@ from hushmq.evaluation.sections.utility import (
     per_cohort,
     per_device,
 )
-from hushmq.pufferfish.binary.amplification import release_tilt
-from hushmq.pufferfish.binary.stream_loss import Box, limits, optimal_noise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, optimal_noise
 from tests.evaluation.conftest import Result
-from tests.pufferfish.real_chains import needs_data
+from tests.recordings import needs_data
 
-THETA = Box.point(0.0893, 0.1092)
+THETA = BinaryTheta.point(0.0893, 0.1092)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_windows() -> None:
 def test_error_from_the_device(rng: np.random.Generator) -> None:
     """Discrete Laplace noise of tilt τ has E|x| = 2a/(1−a²), a = e^−τ, per window."""
     windows = cut(devices(40, 100_000, rng), 1000)
-    a = math.exp(-min(limits(THETA, 1.0)))
+    a = math.exp(-min(largest_tilts(THETA, 1.0)))
     expected = 100 * 2 * a / (1 - a * a) / 1000
     found = per_device(windows, from_device(windows, THETA, 1.0, rng))
     assert found == pytest.approx(expected, rel=0.08)
@@ -67,7 +67,9 @@ def test_error_from_the_stream(rng: np.random.Generator) -> None:
         signal = 1 - noise.rho0 - noise.rho1
         flips = (noise.rho0 * (1 - noise.rho0) + noise.rho1 * (1 - noise.rho1)) / 2 * 1000
         laplace = (
-            2 / release_tilt(noise, min(limits(THETA, epsilon))) ** 2 if way is from_stream_release else 0.0
+            2 / noise.release_tilt(min(largest_tilts(THETA, epsilon))) ** 2
+            if way is from_stream_release
+            else 0.0
         )
         expected = 100 * math.sqrt(2 / math.pi * (flips + laplace)) / signal / 1000
         assert per_device(windows, way(windows, THETA, epsilon, rng)) == pytest.approx(expected, rel=0.05)
@@ -81,8 +83,8 @@ def test_a_cohort_adds_up(rng: np.random.Generator) -> None:
 
 
 def test_hull() -> None:
-    """The hull of boxes holds each."""
-    boxes = [Box.point(0.1, 0.3), Box.point(0.2, 0.05)]
+    """The hull of several Θ contains each of them."""
+    boxes = [BinaryTheta.point(0.1, 0.3), BinaryTheta.point(0.2, 0.05)]
     assert all(hull(boxes).contains(box) for box in boxes)
 
 
@@ -92,7 +94,7 @@ class TestFourStates:
     def test_windows(self) -> None:
         """Every state is counted in its window; a window less than half filled is left out."""
         pieces = [np.array([0, 3, 3]), np.array([2]), np.array([1, 1])]
-        counts, places = utility_k.cut([Recording("d", 4, pieces, [5, 9, 14])], 4)
+        counts, places = utility_categorical.cut([Recording("d", 4, pieces, [5, 9, 14])], 4)
         # ticks 0,1,2 | 4 | 9,10
         assert counts.tolist() == [[1, 0, 0, 2], [0, 2, 0, 0]]
         assert places.tolist() == [0, 2]
@@ -103,21 +105,23 @@ class TestFourStates:
         counts = np.full((2000, 4), n // 4)
         ticks = np.full(2000, float(n))
         a = math.exp(-tau / 2)
-        found = utility_k.misplaced(utility_k.from_device(counts, tau, rng) - counts, ticks)
+        found = utility_categorical.misplaced(
+            utility_categorical.from_device(counts, tau, rng) - counts, ticks
+        )
         assert found == pytest.approx(50 * 4 * 2 * a / (1 - a * a) / n, rel=0.03)
-        off = utility_k.from_stream(counts, tau, rng) - counts
+        off = utility_categorical.from_stream(counts, tau, rng) - counts
         assert off.mean(axis=0) == pytest.approx(np.zeros(4), abs=30)
         # Of uniform states each output is as likely: variance n·¼·¾ less what the states themselves fix.
         truth = math.exp(tau) / (3 + math.exp(tau))
         lie = (1 - truth) / 3
         variance = n / 4 * (truth * (1 - truth) + 3 * lie * (1 - lie)) / (truth - lie) ** 2
         expected = 50 * 4 * math.sqrt(2 / math.pi * variance) / n
-        assert utility_k.misplaced(off, ticks) == pytest.approx(expected, rel=0.03)
+        assert utility_categorical.misplaced(off, ticks) == pytest.approx(expected, rel=0.03)
 
     def test_together(self) -> None:
         """Devices' windows of the same number add up."""
         values = np.array([[1.0, 0.0], [2.0, 5.0], [4.0, 1.0]])
-        assert utility_k.together(values, np.array([0, 2, 0])).tolist() == [[5.0, 1.0], [2.0, 5.0]]
+        assert utility_categorical.together(values, np.array([0, 2, 0])).tolist() == [[5.0, 1.0], [2.0, 5.0]]
 
 
 class TestReal:
@@ -125,6 +129,7 @@ class TestReal:
 
     pytestmark = needs_data
 
+    @pytest.mark.slow
     def test_order(self, quick: Callable[..., Result]) -> None:
         """From the device is better than from the stream, and errors fall in ε."""
         rows = quick("utility").table("errors")

@@ -1,0 +1,165 @@
+"""The site of a replay: the recordings, the broker, and the configuration and policy that its processes read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushmq.__main__ import main as hushmq
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.signature import PrivateKey
+from hushmq.broker.provision.access_rights import Identity, Site
+from hushmq.broker.provision.broker_process import write_private
+from hushmq.broker.provision.nats import NatsServer
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+
+States = NDArray[np.uint8]
+
+COHORT, STREAM, WINDOW = "sleepers", "heart-rate", "stretch"
+START, FLOOR = BinaryTheta(0.01, 0.45, 0.015, 0.45), BinaryTheta(0.09, 0.1, 0.1, 0.12)
+EPSILON_OPERATOR, EPSILON_PUBLIC = 10.0, 5.0
+GRACE_S = 6.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sleeper:
+    """One recording: its rates minus their mean, and its states, 1 at or above the mean."""
+
+    name: str
+    rates: NDArray[np.float64]
+
+    @property
+    def states(self) -> States:
+        return (self.rates >= 0).astype(np.uint8)
+
+    def chain(self) -> tuple[float, float]:
+        """Its q and r, from transition counts at lag 1."""
+        before, after = self.states[:-1], self.states[1:]
+        return float(after[before == 0].mean()), float(1 - after[before == 1].mean())
+
+    def truth(self, first: int, last: int) -> States:
+        """The states of the beats first … last, with the recording repeated."""
+        return self.states[np.arange(first, last + 1) % len(self.rates)]
+
+
+def read(data: Path) -> list[Sleeper]:
+    """The recordings."""
+    if not data.is_file():
+        raise Problem(f"--data: {data} is not there: say where the recordings N1–N11 are")
+    found: dict[str, list[float]] = {}
+    with gzip.open(data, "rt", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["subject"].lower(), []).append(float(row["hr_bpm"]))
+    return [Sleeper(name, np.array(rates) - np.mean(rates)) for name, rates in found.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """The length, the speed and the windows of the replay."""
+
+    ticks: int = 34_000
+    period_ms: int = 3
+    window: int = 2_000
+
+
+Keys = tuple[PrivateKey, PrivateKey]
+
+
+@contextmanager
+def replay_broker(folder: Path, sleepers: Sequence[Sleeper]) -> Iterator[tuple[NatsServer, Keys]]:
+    identities = [Identity("ops", "ops", secrets.token_urlsafe(12))]
+    identities += [Identity("calibrator", "calibrator", secrets.token_urlsafe(12))]
+    identities += [Identity("device", one.name, secrets.token_urlsafe(12)) for one in sleepers]
+    site = Site(COHORT, tuple(identities))
+    for identity in identities:
+        write_private(folder / f"{identity.name}.password", identity.password + "\n")
+    keys = PrivateKey.generate(), PrivateKey.generate()
+    keys[0].save(folder / "ops.key")
+    keys[1].save(folder / "calibrator.key")
+    with NatsServer(site, folder / "broker") as server:
+        yield server, keys
+
+
+def _address(folder: Path, server: NatsServer, name: str) -> str:
+    return (
+        f'[broker]\nurls = ["mqtt://{server.host}:{server.port}"]\nusername = "{name}"\n'
+        f'password_file = "{folder / name}.password"\n'
+    )
+
+
+def write_calibrator(folder: Path, server: NatsServer, keys: Keys) -> Path:
+    path = folder / "calibrator.toml"
+    path.write_text(
+        f'cohort = "{COHORT}"\ndatabase = "sqlite:///{folder / "ledger.db"}"\ngrace_s = {GRACE_S}\n'
+        f"seen_every_s = 0.5\n{_address(folder, server, 'calibrator')}"
+        f'[keys]\nops_keys = ["{keys[0].public}"]\nsigning_key_file = "{folder / "calibrator.key"}"\n'
+        '[log]\nform = "json"\n'
+    )
+    return path
+
+
+def write_agent(folder: Path, server: NatsServer, keys: Keys, sleeper: Sleeper) -> Path:
+    recording = folder / f"{sleeper.name}.txt"
+    recording.write_text("\n".join(f"{rate:.4f}" for rate in sleeper.rates) + "\n")
+    path = folder / f"{sleeper.name}.toml"
+    path.write_text(
+        f'device = "{sleeper.name}"\ncohort = "{COHORT}"\nfolder = "{folder / sleeper.name}"\n'
+        f"{_address(folder, server, sleeper.name)}"
+        f'[trust]\nops_keys = ["{keys[0].public}"]\ncalibrator_keys = ["{keys[1].public}"]\n'
+        f"epsilon_max = {max(EPSILON_OPERATOR, EPSILON_PUBLIC)}\n"
+        "[publish]\nbeat_ms = 500\nstatus_ms = 2000\nresend_ms = 5000\n"
+        f'[streams.{STREAM}.source]\nkind = "file"\nfile = "{recording}"\nreplay = true\nrepeat = true\n'
+    )
+    return path
+
+
+def push_policy(folder: Path, server: NatsServer, plan: ReplayPlan, *, devices: int) -> None:
+    """Pushes the policy with `hushmq push` once every device is connected."""
+    path = folder / "policy.json"
+    path.write_text(
+        json.dumps(
+            {
+                "cohort": COHORT,
+                "streams": {
+                    STREAM: {
+                        "states": ["below", "above"],
+                        "period_ms": plan.period_ms,
+                        "discretiser": {"kind": "threshold", "at": 0.0},
+                        "theta": {"start": _theta(START), "floor": _theta(FLOOR)},
+                        "epsilon": {"operator": EPSILON_OPERATOR, "public": EPSILON_PUBLIC},
+                        "windows": {WINDOW: {"ticks": plan.window, "scopes": ["cohort", "device"]}},
+                    }
+                },
+            }
+        )
+    )
+    answer = command_output(
+        *("push", str(path), "--key", str(folder / "ops.key"), "--yes", "--json", "--timeout", "60"),
+        *("--broker", f"mqtt://{server.host}:{server.port}", "--username", "ops"),
+        *("--password-file", str(folder / "ops.password")),
+    )
+    applied = [name for name, one in json.loads(answer)["devices"].items() if one["state"] == "applied"]
+    if len(applied) > devices:
+        raise Problem(f"{len(applied)} devices have applied the policy, there are {devices}")
+
+
+def _theta(theta: BinaryTheta) -> dict[str, dict[str, float]]:
+    return {"q": {"low": theta.q_low, "high": theta.q_high}, "r": {"low": theta.r_low, "high": theta.r_high}}
+
+
+def command_output(*arguments: str) -> str:
+    """The standard output of a hushmq command."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        hushmq(list(arguments))
+    return out.getvalue()
