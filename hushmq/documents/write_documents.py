@@ -14,6 +14,7 @@ from pathlib import Path
 WRITERS = (
     "hushmq.documents.manual",
     "hushmq.documents.api_page",
+    "hushmq.documents.log_events",
     "hushmq.agent.agent_reference",
     "hushmq.calibrator.calibrator_reference",
     "hushmq.broker.reference.site_reference",
