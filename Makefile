@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Processes that the tests start read byte code instead of making it anew, also where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick check unit mosquitto bench docs graph lock results clean
+.PHONY: help demo test quick check unit mosquitto bench docs site graph lock results clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make check    lint and types only"
 	@echo "make bench    the benchmarks, as ratios measured in one run"
 	@echo "make docs     regenerate the reference documents"
+	@echo "make site     check the documents' links and build build/site from them"
 	@echo "make graph    draw docs/house/imports-after.svg again, which folder imports which (needs Graphviz)"
 	@echo "make lock     renew constraints.txt, the versions that make installs"
 	@echo "make results  evaluate in full (half an hour) and rewrite docs/results.md"
@@ -73,6 +74,9 @@ bench: $(VENV)/dev
 
 docs: $(VENV)/dev
 	@$(BIN)/python -m hushmq.documents.write_documents
+
+site: $(VENV)/dev
+	@$(BIN)/python -m hushmq.documents.site
 
 graph: $(VENV)/dev
 	@$(BIN)/python -m hushmq.documents.import_graph docs/house/imports-after.svg

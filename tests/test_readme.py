@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from hushmq.agent.agent_config import Config as AgentConfig
-from hushmq.agent.agent_config import SimulateStates
+from hushmq.agent.sources.source_config import SimulateStates
 from hushmq.broker.commands.push_command import ROOM, _plan, _words
-from hushmq.broker.commands.rollout import Heard
-from hushmq.broker.contract.messages import LARGEST, Policy
+from hushmq.broker.commands.rollout import Received
+from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, Policy
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import IntervalTheta, theta_of
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage, theta_message
 from hushmq.calibrator.calibrator_config import Config as CalibratorConfig
+from tests.agent.peer import write_config
 from tests.deploy.command import parse
 
 ROOT = Path(__file__).parents[1]
@@ -79,11 +80,11 @@ def test_the_policy_of_three_states_means_what_the_page_shows() -> None:
     text, source = blocks(page, "toml")
     policy = Policy.model_validate_json(json.dumps(tomllib.loads(text) | {"version": 1}))
     (shown,) = re.findall(r"^```\n\$ hushmq push[^\n]*\n(.*?)```", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert shown.splitlines() == _words(policy, Heard(), _plan(policy, Heard()))
+    assert shown.splitlines() == _words(policy, Received(), _plan(policy, Received()))
     chain = tomllib.loads(source)["streams"]["activity"]["source"]
     simulated = SimulateStates.model_validate_json(json.dumps(chain))
     floor = policy.streams["activity"].theta.floor
-    assert floor.contains(IntervalTheta(low=simulated.transition, high=simulated.transition))
+    assert floor.contains(CategoricalThetaMessage(low=simulated.transition, high=simulated.transition))
 
 
 @pytest.mark.parametrize(("k", "fits"), [(36, True), (45, False)])
@@ -93,8 +94,8 @@ def test_messages_hold_as_many_states_as_the_page_says(k: int, *, fits: bool) ->
         tuple(tuple((stay if u == x else move / k) + 1e-5 / 7 for u in range(k)) for x in range(k))
         for stay, move in ((0.3, 0.1), (0.7, 1.9))
     )
-    told = theta_of(IntervalTheta(low=low, high=high).chains)
-    assert (2 * len(told.model_dump_json()) <= LARGEST - ROOM) == fits
+    told = theta_message(CategoricalThetaMessage(low=low, high=high).chains)
+    assert (2 * len(told.model_dump_json()) <= MAX_PAYLOAD_BYTES - ROOM) == fits
 
 
 def test_the_agents_settings_are_right() -> None:
@@ -106,3 +107,15 @@ def test_the_calibrators_settings_are_right() -> None:
     """As `hushmq calibrator check-config` reads them."""
     text = next(block for block in blocks(ROOT / "README.md", "toml") if "database =" in block)
     CalibratorConfig.model_validate(tomllib.loads(text.replace("…", KEY)))
+
+
+def test_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it stands, beside a settings file whose stream takes offered values; no broker answers."""
+    path = write_config(tmp_path, source='kind = "offer"')
+    path.write_text(path.read_text().replace("streams.motion", "streams.presence"))
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks(ROOT / "README.md", "python")
+    exec(program, {})  # noqa: S102  # our own words
+    assert capsys.readouterr().out == "not connected yet: samples wait in the outbox\n"
