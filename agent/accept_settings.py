@@ -30,9 +30,10 @@ from pathlib import Path
 
 from hushmq.agent.agent_config import TrustSection
 from hushmq.agent.storage.outbox_mark import replace_durably
-from hushmq.broker.contract.messages import NoiseSetting, Policy, Refusal, StreamPolicy, decode
+from hushmq.broker.contract.messages import NoiseSetting, Refusal, decode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
+from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage

@@ -14,8 +14,9 @@ from fractions import Fraction
 from math import ceil
 
 from hushmq.agent.storage.outbox_releases import MadeRelease
-from hushmq.broker.contract.messages import NoiseSetting, Release, StreamPolicy, encode
+from hushmq.broker.contract.messages import NoiseSetting, Release, encode
 from hushmq.broker.contract.operator_loss import windows_loss
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.pufferfish.inference.half_width import half_width
 from hushmq.pufferfish.noise.discrete_laplace import discrete_laplace, standard_deviation
 

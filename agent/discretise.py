@@ -8,7 +8,7 @@ from math import inf
 from typing import Protocol
 
 from hushmq.agent.sources.resample import Value
-from hushmq.broker.contract.messages import Bins, Labels, StreamPolicy, Threshold
+from hushmq.broker.contract.policy_message import Bins, Labels, StreamPolicy, Threshold
 
 
 class Discretiser(Protocol):

@@ -10,7 +10,8 @@ from hushmq.agent.perturb import Mechanism
 from hushmq.agent.sources.source import Source
 from hushmq.agent.sources.tick import Clock, Elapsed, Ticker
 from hushmq.agent.storage.outbox import MadeBatch
-from hushmq.broker.contract.messages import NoiseSetting, StreamPolicy
+from hushmq.broker.contract.messages import NoiseSetting
+from hushmq.broker.contract.policy_message import StreamPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from hushmq.agent.sources.tick import Clock
 from hushmq.agent.storage.outbox import MadeBatch, Outbox
 from hushmq.agent.storage.outbox_releases import MadeRelease
 from hushmq.agent.stream import Stream
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.messages import LedgerState, Policy, Seen, Status
+from hushmq.broker.contract.messages import LedgerState, Seen, Status
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason
 from hushmq.broker.contract.signature import PrivateKey, PublicKey
 from hushmq.broker.contract.topics import Topics

@@ -15,7 +15,8 @@ from hushmq.agent.agent_config import Config as AgentConfig
 from hushmq.agent.sources.source_config import SimulateStates
 from hushmq.broker.commands.push_command import ROOM, _plan, _words
 from hushmq.broker.commands.rollout import Received
-from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, Policy
+from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage, theta_message
 from hushmq.calibrator.calibrator_config import Config as CalibratorConfig

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from hushmq.broker.commands.client_options import add_broker, endpoints
 from hushmq.broker.commands.policy_forecast import Forecast, forecast
 from hushmq.broker.commands.rollout import FINAL, Progress, Received, Watcher, settled
-from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, LedgerState, Policy, StreamPolicy, encode
+from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, LedgerState, encode
+from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage, theta_message

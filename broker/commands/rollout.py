@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Policy, Status, decode
+from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Status, decode
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.broker.contract.signature import Signed
 from hushmq.broker.contract.topics import Topics, parse

@@ -12,7 +12,8 @@ from typing import Literal, get_args
 from pydantic import BaseModel
 
 from hushmq.broker.commands.client_options import add_broker, endpoints
-from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Policy, Release, Status, decode
+from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Release, Status, decode
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.broker.contract.signature import Signed
 from hushmq.broker.contract.topics import Address, Topics, level, parse

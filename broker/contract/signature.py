@@ -19,7 +19,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import Field
 
 from hushmq.broker.contract.message_base import Message
-from hushmq.broker.contract.messages import NoiseSetting, Policy, canonical, decode
+from hushmq.broker.contract.messages import NoiseSetting, canonical, decode
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Reason, Rejected
 
 S = TypeVar("S", Policy, NoiseSetting)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from hushmq.broker.contract.messages import Batch, LedgerState, NoiseSetting, Policy, Release, Seen, Status
+from hushmq.broker.contract.messages import Batch, LedgerState, NoiseSetting, Release, Seen, Status
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.signature import Signed
 from hushmq.broker.contract.topics import ROOT
 from hushmq.broker.provision.access_rights import Role

@@ -16,7 +16,8 @@ from functools import lru_cache
 from sqlalchemy import Connection
 from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.messages import Batch, Policy, Status, decode
+from hushmq.broker.contract.messages import Batch, Status, decode
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.topics import COHORT, Address, parse
 from hushmq.calibrator.ingest.count_batches import BatchGroup, DeviceBatch, Ticks

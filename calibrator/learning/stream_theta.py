@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.learning.change_test import common
 from hushmq.calibrator.learning.charged_statistics import fit_since
 from hushmq.calibrator.learning.learned_theta import read_cohort, read_learned

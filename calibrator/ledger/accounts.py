@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.learning.learning_progress import Progress, read_progress
 from hushmq.calibrator.learning.stream_theta import misfit_of_stream, theta_of_stream, thetas_of_devices
 from hushmq.calibrator.ledger.issued_noise import IssuedNoise

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, select
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.ledger.debits import Debit, joint_tilt
 from hushmq.calibrator.ledger.device_exposure import UNPROVED
 from hushmq.calibrator.models.choose_model import read_noise

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.ledger.device_exposure import DeviceExposure
 from hushmq.calibrator.ledger.window_allowance import LARGEST_TILT, TILTED, allowed
 from hushmq.calibrator.models.chain_model import MARGIN

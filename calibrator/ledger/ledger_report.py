@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from hushmq.broker.contract.messages import Policy, StreamPolicy
+from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import Signed
 from hushmq.calibrator.learning.learning_progress import read_progress

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.ledger.audience_timelines import finite_price, operator_timeline
 from hushmq.calibrator.ledger.device_bounds import DeviceBounds
 from hushmq.calibrator.ledger.device_exposure import DeviceExposure

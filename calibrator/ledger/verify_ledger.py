@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from hushmq.broker.contract.messages import NoiseSetting, Release, StreamPolicy, decode
+from hushmq.broker.contract.messages import NoiseSetting, Release, decode
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import Signed
 from hushmq.calibrator.learning.stream_theta import theta_of_stream, thetas_of_devices

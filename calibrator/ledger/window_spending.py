@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.ledger.window_allowance import LARGEST_TILT, allowed
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.policy.nano_nats import NANO

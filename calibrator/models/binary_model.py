@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from hushmq.broker.contract.messages import StreamPolicy
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, binary_theta_of, theta_message
 from hushmq.calibrator.models.binary import binary_misfit, binary_region

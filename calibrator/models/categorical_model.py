@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hushmq.broker.contract.messages import StreamPolicy
 from hushmq.broker.contract.noise_message import CategoricalNoiseMessage, CertificateMessage
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage, categorical_theta_of, theta_message
 from hushmq.calibrator.models.categorical import categorical_misfit, categorical_region

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from hushmq.broker.contract.messages import StreamPolicy
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics

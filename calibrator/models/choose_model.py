@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.models.binary_model import BINARY
 from hushmq.calibrator.models.categorical_model import CATEGORICAL
 from hushmq.calibrator.models.chain_model import AnyModel

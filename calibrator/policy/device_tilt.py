@@ -6,7 +6,7 @@ import math
 
 from sqlalchemy import Connection, func, select
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.calibrator.store.tables import device_tilt
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection, delete, insert, select
 from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.messages import Policy, StreamPolicy
+from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
 from hushmq.calibrator.policy.device_tilt import device_window_tilt

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hushmq.broker.contract.messages import StreamPolicy
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.calibrator.ledger.device_exposure import DeviceExposure
 from hushmq.calibrator.models.choose_model import model_of

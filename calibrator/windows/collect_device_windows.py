@@ -14,7 +14,8 @@ from itertools import groupby
 
 from sqlalchemy import Connection, delete, exists, func, insert, select, update
 
-from hushmq.broker.contract.messages import Release, StreamPolicy, decode, encode
+from hushmq.broker.contract.messages import Release, decode, encode
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.topics import COHORT, Topics
 from hushmq.calibrator.models.draw_noise import variance

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.window_count import WindowCount
 from hushmq.calibrator.policy.window_span import Span

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import batch
 from hushmq.calibrator.windows.closed_windows import next_open_tick

@@ -24,18 +24,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from hushmq.agent.publish import Publisher
 from hushmq.agent.storage.outbox import MadeBatch, Outbox
-from hushmq.broker.contract.messages import (
-    Assumption,
-    Audiences,
-    Batch,
-    NoiseSetting,
-    Policy,
-    StreamPolicy,
-    Threshold,
-    encode,
-)
+from hushmq.broker.contract.messages import Batch, NoiseSetting, encode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import pack
+from hushmq.broker.contract.policy_message import Assumption, Audiences, Policy, StreamPolicy, Threshold
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.contract.topics import Topics

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from hushmq.broker.contract.messages import Policy, encode
+from hushmq.broker.contract.messages import encode
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.service.log import logger

@@ -21,17 +21,16 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 from sqlalchemy import insert, update
 
-from hushmq.broker.contract.messages import (
+from hushmq.broker.contract.messages import Batch, encode
+from hushmq.broker.contract.packing import pack
+from hushmq.broker.contract.policy_message import (
     Assumption,
     Audiences,
-    Batch,
     Policy,
     StreamPolicy,
     Threshold,
     Window,
-    encode,
 )
-from hushmq.broker.contract.packing import pack
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.provision.access_rights import Identity, Site
 from hushmq.broker.provision.nats import NatsServer

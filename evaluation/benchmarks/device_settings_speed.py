@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlalchemy import Engine
 
-from hushmq.broker.contract.messages import (
+from hushmq.broker.contract.policy_message import (
     Assumption,
     Audiences,
     Bins,

@@ -13,12 +13,13 @@ from itertools import accumulate
 from hushmq.agent.accept_settings import Trust, check_noise
 from hushmq.agent.discretise import Discretiser, discretiser
 from hushmq.agent.perturb import Mechanism
-from hushmq.broker.contract.messages import Assumption, Audiences, Bins, NoiseSetting, StreamPolicy, Threshold
+from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.noise_message import (
     BinaryNoiseMessage,
     CategoricalNoiseMessage,
     CertificateMessage,
 )
+from hushmq.broker.contract.policy_message import Assumption, Audiences, Bins, StreamPolicy, Threshold
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage, theta_message
 from hushmq.evaluation.benchmarks.benchmark_row import Row
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta

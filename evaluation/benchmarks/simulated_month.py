@@ -16,17 +16,16 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
-from hushmq.broker.contract.messages import (
+from hushmq.broker.contract.messages import Batch, encode
+from hushmq.broker.contract.packing import pack
+from hushmq.broker.contract.policy_message import (
     Assumption,
     Audiences,
-    Batch,
     Policy,
     StreamPolicy,
     Threshold,
     Window,
-    encode,
 )
-from hushmq.broker.contract.packing import pack
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.calibrator.cohort import Cohort
 from hushmq.calibrator.ingest.inbox import Arrived

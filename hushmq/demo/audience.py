@@ -15,17 +15,9 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from hushmq.broker.contract.messages import (
-    Batch,
-    LedgerState,
-    NoiseSetting,
-    Policy,
-    Release,
-    Seen,
-    Status,
-    decode,
-)
+from hushmq.broker.contract.messages import Batch, LedgerState, NoiseSetting, Release, Seen, Status, decode
 from hushmq.broker.contract.packing import unpack
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import Signed
 from hushmq.broker.contract.topics import ROOT, Topics, parse

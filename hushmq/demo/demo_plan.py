@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hushmq.agent.sources.simulated_source import SimulatedChain
-from hushmq.broker.contract.messages import Assumption, Audiences, Policy, StreamPolicy, Threshold, Window
+from hushmq.broker.contract.policy_message import (
+    Assumption,
+    Audiences,
+    Policy,
+    StreamPolicy,
+    Threshold,
+    Window,
+)
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, Interval
 from hushmq.broker.provision.access_rights import Identity, Role, Site

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from hushmq.broker.contract.messages import Assumption, Audiences, Labels, NoiseSetting, Policy
+from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.noise_message import CategoricalNoiseMessage, CertificateMessage
+from hushmq.broker.contract.policy_message import Assumption, Audiences, Labels, Policy
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage
 from hushmq.pufferfish.categorical import contraction
 from hushmq.pufferfish.categorical.emission import randomized_response

@@ -11,22 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hushmq.broker.contract.messages import (
-    Assumption,
-    Audiences,
-    Batch,
-    Counted,
-    NoiseSetting,
-    Policy,
-    Seen,
-    Status,
-    StreamPolicy,
-    Threshold,
-    decode,
-    encode,
-)
+from hushmq.broker.contract.messages import Batch, Counted, NoiseSetting, Seen, Status, decode, encode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import unpack
+from hushmq.broker.contract.policy_message import Assumption, Audiences, Policy, StreamPolicy, Threshold
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, theta_message
 from hushmq.broker.contract.tick_runs import TickRuns

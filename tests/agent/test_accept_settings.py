@@ -11,8 +11,9 @@ import pytest
 
 from hushmq.agent.accept_settings import Settings, Trust
 from hushmq.broker.contract.message_base import Message
-from hushmq.broker.contract.messages import Audiences, NoiseSetting, Policy
+from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
+from hushmq.broker.contract.policy_message import Audiences, Policy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import theta_message

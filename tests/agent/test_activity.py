@@ -13,8 +13,9 @@ from hushmq.agent.agent_config import load
 from hushmq.agent.sources.simulated_source import SimulatedChain
 from hushmq.agent.sources.source_config import SimulateStates
 from hushmq.agent.status_socket import read_report
-from hushmq.broker.contract.messages import DeviceWindow, Refusal, Release, decode
+from hushmq.broker.contract.messages import Refusal, Release, decode
 from hushmq.broker.contract.noise_message import CategoricalNoiseMessage
+from hushmq.broker.contract.policy_message import DeviceWindow
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent.activity import CHAIN, MARK, SIMULATED, STATES, activity_noise, activity_policy
 from tests.agent.peer import Peer, wait_until, write_config

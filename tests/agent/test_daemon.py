@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hushmq.broker.contract.messages import Audiences, Status
+from hushmq.broker.contract.messages import Status
+from hushmq.broker.contract.policy_message import Audiences
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent.peer import Peer, noise, policy, stream_policy, wait_until, write_config
 from tests.agent.running import process, running

@@ -19,9 +19,10 @@ from hushmq.agent.device_windows import ClosedWindow, WindowCounter, release
 from hushmq.agent.sources.simulated_source import SimulatedChain
 from hushmq.agent.storage.outbox import Outbox
 from hushmq.agent.storage.outbox_releases import RELEASES, MadeRelease
-from hushmq.broker.contract.messages import Audiences, DeviceWindow, Release, decode
+from hushmq.broker.contract.messages import Release, decode
 from hushmq.broker.contract.noise_message import binary_noise_of
 from hushmq.broker.contract.operator_loss import windows_loss
+from hushmq.broker.contract.policy_message import Audiences, DeviceWindow
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.provision.broker_process import BrokerProcess

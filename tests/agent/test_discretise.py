@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hushmq.agent.discretise import BinsDiscretiser, LabelsDiscretiser, discretiser
-from hushmq.broker.contract.messages import Bins, Labels, Threshold
+from hushmq.broker.contract.policy_message import Bins, Labels, Threshold
 from tests.agent.peer import stream_policy
 
 CASES: list[tuple[Any, list[Any], list[int | None], int]] = [

@@ -18,7 +18,8 @@ import pytest
 from hushmq.agent.agent_config import load
 from hushmq.agent.sources.tick import Clock
 from hushmq.agent.status_socket import read_report
-from hushmq.broker.contract.messages import Audiences, encode
+from hushmq.broker.contract.messages import encode
+from hushmq.broker.contract.policy_message import Audiences
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.mqtt.endpoint import Endpoint
 from hushmq.broker.provision.access_rights import Identity, Rights, rights

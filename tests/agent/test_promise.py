@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hushmq.agent.accept_settings import Settings, Trust
-from hushmq.broker.contract.messages import Audiences, DeviceWindow, NoiseSetting
+from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.noise_message import (
     BinaryNoiseMessage,
     CategoricalNoiseMessage,
@@ -20,6 +20,7 @@ from hushmq.broker.contract.noise_message import (
     CertificateSideMessage,
 )
 from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
+from hushmq.broker.contract.policy_message import Audiences, DeviceWindow
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage, TransitionIntervalsMessage

@@ -23,7 +23,7 @@ import pytest
 from hushmq.agent.discretise import discretiser
 from hushmq.agent.sources.parse_value import Reader, Unreadable
 from hushmq.agent.status_socket import read_report
-from hushmq.broker.contract.messages import DeviceWindow, Labels
+from hushmq.broker.contract.policy_message import DeviceWindow, Labels
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.provision.broker_process import BrokerProcess
 from hushmq.broker.service.log import logger

@@ -13,18 +13,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, insert
 
-from hushmq.broker.contract.messages import (
+from hushmq.broker.contract.messages import Batch, Seen, encode
+from hushmq.broker.contract.packing import pack
+from hushmq.broker.contract.policy_message import (
     Assumption,
     Audiences,
-    Batch,
     Policy,
-    Seen,
     StreamPolicy,
     Threshold,
     Window,
-    encode,
 )
-from hushmq.broker.contract.packing import pack
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.contract.topics import Topics

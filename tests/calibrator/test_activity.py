@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from hushmq.__main__ import main
-from hushmq.broker.contract.messages import DeviceWindow, Release, Status, Window, decode
+from hushmq.broker.contract.messages import Release, Status, decode
 from hushmq.broker.contract.noise_message import CategoricalNoiseMessage
+from hushmq.broker.contract.policy_message import DeviceWindow, Window
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent import peer, running
 from tests.agent.activity import CHAIN, SIMULATED, STATES, activity_policy

@@ -14,19 +14,10 @@ import pytest
 from hushmq.agent.accept_settings import Settings, Trust
 from hushmq.agent.agent_config import TrustSection
 from hushmq.agent.sources.simulated_source import SimulatedChain
-from hushmq.broker.contract.messages import (
-    Batch,
-    Counted,
-    DeviceWindow,
-    NoiseSetting,
-    Release,
-    Seen,
-    Window,
-    decode,
-    encode,
-)
+from hushmq.broker.contract.messages import Batch, Counted, NoiseSetting, Release, Seen, decode, encode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
 from hushmq.broker.contract.packing import unpack
+from hushmq.broker.contract.policy_message import DeviceWindow, Window
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import binary_theta_of, theta_message

@@ -21,7 +21,8 @@ from unittest import mock
 import pytest
 from sqlalchemy import Connection, event, select
 
-from hushmq.broker.contract.messages import Audiences, Release, Window, decode
+from hushmq.broker.contract.messages import Release, decode
+from hushmq.broker.contract.policy_message import Audiences, Window
 from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
 from hushmq.calibrator.ledger import high_water_mark as mark_module
 from hushmq.calibrator.ledger.high_water_mark import contradiction, digest, read_marks

@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from hushmq.broker.contract.messages import Window
+from hushmq.broker.contract.policy_message import Window
 from hushmq.broker.contract.topics import ROOT, shard
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.calibrator.conftest import Databases

@@ -12,24 +12,19 @@ import pytest
 
 from hushmq.__main__ import main
 from hushmq.agent.accept_settings import Trust, check_noise
-from hushmq.broker.contract.messages import (
-    Assumption,
-    Audiences,
-    Batch,
-    Bins,
-    DeviceWindow,
-    LedgerState,
-    NoiseSetting,
-    Policy,
-    Release,
-    StreamPolicy,
-    Window,
-    decode,
-    encode,
-)
+from hushmq.broker.contract.messages import Batch, LedgerState, NoiseSetting, Release, decode, encode
 from hushmq.broker.contract.noise_message import CategoricalNoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss
 from hushmq.broker.contract.packing import bits_for, pack
+from hushmq.broker.contract.policy_message import (
+    Assumption,
+    Audiences,
+    Bins,
+    DeviceWindow,
+    Policy,
+    StreamPolicy,
+    Window,
+)
 from hushmq.broker.contract.problem import Problem, Reason
 from hushmq.broker.contract.theta_message import (
     CategoricalThetaMessage,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hushmq.broker.contract.messages import Audiences, Threshold, Window
+from hushmq.broker.contract.policy_message import Audiences, Threshold, Window
 from hushmq.broker.provision.nats import NatsServer
 from tests.agent.peer import write_config as write_agent_config
 from tests.calibrator.running import Client, process, write_config

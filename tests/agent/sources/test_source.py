@@ -19,7 +19,7 @@ import pytest
 
 from hushmq.agent.sources.source import NoSource, OfferedSource, SimulatedSource, open_source
 from hushmq.agent.sources.source_config import File, Offered, Simulate
-from hushmq.broker.contract.messages import Assumption, Audiences, Labels
+from hushmq.broker.contract.policy_message import Assumption, Audiences, Labels
 from hushmq.broker.provision.broker_process import BrokerProcess
 from hushmq.broker.service.log import logger
 from tests.agent.clocks import Hands

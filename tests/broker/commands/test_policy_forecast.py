@@ -7,7 +7,7 @@ import random
 import pytest
 
 from hushmq.broker.commands.policy_forecast import MOST_STATES, forecast, inverse
-from hushmq.broker.contract.messages import Assumption, DeviceWindow, Window
+from hushmq.broker.contract.policy_message import Assumption, DeviceWindow, Window
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage
 from hushmq.calibrator.ledger.window_spending import spending

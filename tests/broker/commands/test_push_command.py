@@ -16,12 +16,12 @@ from hushmq.broker.contract.messages import (
     Account,
     LedgerState,
     NoiseSetting,
-    Policy,
     Refusal,
     Status,
     StreamStatus,
     encode,
 )
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason
 from hushmq.broker.contract.signature import PrivateKey, verify
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage

@@ -9,7 +9,8 @@ import pytest
 
 from hushmq.__main__ import main
 from hushmq.agent.device_windows import ClosedWindow, release
-from hushmq.broker.contract.messages import DeviceWindow, Release, Status, decode, encode
+from hushmq.broker.contract.messages import Release, Status, decode, encode
+from hushmq.broker.contract.policy_message import DeviceWindow
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage
 from hushmq.broker.provision.broker_process import BrokerProcess, free_port
 from tests.agent.activity import STATES, activity_noise, activity_policy

@@ -22,7 +22,6 @@ from hushmq.broker.contract.messages import (
     Counted,
     LedgerState,
     NoiseSetting,
-    Policy,
     Release,
     Seen,
     Status,
@@ -31,6 +30,7 @@ from hushmq.broker.contract.messages import (
     encode,
 )
 from hushmq.broker.contract.packing import bits_for, pack, unpack
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason, Rejected
 
 STORED = Path(__file__).parent / "stored"

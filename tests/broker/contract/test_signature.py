@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushmq.broker.contract.messages import NoiseSetting, Policy, canonical, decode, encode
+from hushmq.broker.contract.messages import NoiseSetting, canonical, decode, encode
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey, PublicKey, verify
 

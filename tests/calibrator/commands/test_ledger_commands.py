@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from hushmq.__main__ import main
-from hushmq.broker.contract.messages import Window
+from hushmq.broker.contract.policy_message import Window
 from hushmq.calibrator.ledger.verify_ledger import verify
 from hushmq.calibrator.store.open_database import open_to_read
 from tests.calibrator.conftest import Databases

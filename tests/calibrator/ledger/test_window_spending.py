@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushmq.broker.contract.messages import Assumption, Audiences, StreamPolicy, Threshold, Window
+from hushmq.broker.contract.policy_message import Assumption, Audiences, StreamPolicy, Threshold, Window
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.calibrator.ledger.audience_timelines import price_public
 from hushmq.calibrator.ledger.debits import Debit

@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import Connection
 
 from hushmq.agent.accept_settings import Trust, check_noise
-from hushmq.broker.contract.messages import Audiences, DeviceWindow, NoiseSetting, StreamPolicy
+from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
+from hushmq.broker.contract.policy_message import Audiences, DeviceWindow, StreamPolicy
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import PrivateKey, verify
 from hushmq.calibrator.ledger.device_exposure import DeviceExposure

@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import select
 
 from hushmq.agent.accept_settings import Settings, Trust
-from hushmq.broker.contract.messages import Assumption, NoiseSetting, Release, decode
+from hushmq.broker.contract.messages import NoiseSetting, Release, decode
 from hushmq.broker.contract.noise_message import binary_noise_of
+from hushmq.broker.contract.policy_message import Assumption
 from hushmq.broker.contract.problem import Reason
 from hushmq.broker.contract.signature import verify
 from hushmq.broker.contract.theta_message import binary_theta_of, theta_message

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from hushmq.broker.contract.messages import Release, Window, decode
+from hushmq.broker.contract.messages import Release, decode
 from hushmq.broker.contract.noise_message import binary_noise_of
+from hushmq.broker.contract.policy_message import Window
 from hushmq.calibrator.learning import update_schedule
 from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
 from hushmq.calibrator.ledger.audience_timelines import price_public

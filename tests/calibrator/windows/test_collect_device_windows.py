@@ -13,7 +13,8 @@ from sqlalchemy import func, select
 
 from hushmq.agent.device_windows import ClosedWindow
 from hushmq.agent.device_windows import release as made_by_agent
-from hushmq.broker.contract.messages import DeviceWindow, Release, StreamPolicy, Window, decode, encode
+from hushmq.broker.contract.messages import Release, decode, encode
+from hushmq.broker.contract.policy_message import DeviceWindow, StreamPolicy, Window
 from hushmq.broker.contract.problem import Reason
 from hushmq.broker.provision.broker_process import BrokerProcess
 from hushmq.calibrator.ingest.inbox import Arrived

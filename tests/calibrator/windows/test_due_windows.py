@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hushmq.broker.contract.messages import DeviceWindow, Window
+from hushmq.broker.contract.policy_message import DeviceWindow, Window
 from hushmq.calibrator.windows.due_windows import WindowSchedule
 from tests.calibrator.site import STREAM, stream_policy
 

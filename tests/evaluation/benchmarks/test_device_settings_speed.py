@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushmq.broker.contract.messages import StreamPolicy
+from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.evaluation.benchmarks.device_settings_speed import (
     four_states,
     measured,

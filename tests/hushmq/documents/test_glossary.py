@@ -16,7 +16,7 @@ from hushmq.broker.reference.topic_table import CHANNELS
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("agent", "broker", "calibrator", "hushmq", "pufferfish")
-MODELS = ("messages", "noise_message", "theta_message")
+MODELS = ("messages", "policy_message", "noise_message", "theta_message")
 
 
 def rows() -> list[dict[str, str]]:

@@ -1,0 +1,177 @@
+"""The policy of a cohort on the wire: what ops decide for each stream. One pydantic model for each of its parts.
+
+Versions and unknown fields: as in broker/contract/messages.py.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hushmq.broker.contract.message_base import Epsilon, Level, Message, Version
+from hushmq.broker.contract.theta_message import ThetaMessage
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.window_method import Method
+
+
+class Threshold(Message):
+    """State 1 for values at or above `at`, state 0 below; within `hysteresis` of `at` the previous state is kept."""
+
+    kind: Literal["threshold"] = "threshold"
+    at: float
+    hysteresis: Annotated[float, Field(ge=0)] = 0.0
+
+
+class Bins(Message):
+    """State 0 below the first edge, state n from the n-th edge up to the next.
+
+    Within `hysteresis` of an edge the previous state is kept.
+    """
+
+    kind: Literal["bins"] = "bins"
+    edges: Annotated[tuple[float, ...], Field(min_length=1, max_length=255)]
+    hysteresis: Annotated[float, Field(ge=0)] = 0.0
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if any(not low < high for low, high in pairwise(self.edges)):
+            raise ValueError("edges must rise")
+        return self
+
+
+class Labels(Message):
+    """A value is the name of its state, or one of `aliases`, which map further names to states."""
+
+    kind: Literal["labels"] = "labels"
+    aliases: dict[str, str] = Field(default={}, max_length=1024)
+
+
+class Audiences(Message):
+    """The budget ε of those who read the sanitized stream, and of those who read releases only."""
+
+    operator: Epsilon
+    public: Epsilon
+
+
+class Window(Message):
+    """A tumbling window: ticks n·length … (n+1)·length − 1 for every n."""
+
+    ticks: Annotated[int, Field(ge=1, le=2**40)]
+    scopes: Annotated[tuple[Literal["cohort", "device"], ...], Field(min_length=1, max_length=2)] = (
+        "cohort",
+    )
+    """One histogram for the cohort, one for each device, or both; each is charged separately."""
+    proper: bool = False
+    """Whether frequencies are replaced by the nearest ones that are not negative and sum to one."""
+    method: Method = "least-noise"
+    """The theorem that determines the noise; by default the valid one that adds the least
+    (pufferfish/window_method.py)."""
+
+    @model_validator(mode="after")
+    def _each_scope_once(self) -> Self:
+        if len(set(self.scopes)) != len(self.scopes):
+            raise ValueError("scopes must differ from each other")
+        return self
+
+
+class DeviceWindow(Message):
+    """A tumbling window that the device itself counts and releases, with discrete Laplace noise of this scale.
+
+    It tilts every tick by 1/scale (two states) or 2/scale (more than two) in both audiences' accounts.
+    """
+
+    ticks: Annotated[int, Field(ge=1, le=2**40)]
+    scale: Annotated[float, Field(gt=0, le=1e12)]
+
+
+class Assumption(Message):
+    """Θ before any evidence (`start`), and the Θ that every learned Θ contains, whatever the evidence (`floor`)."""
+
+    start: ThetaMessage
+    floor: ThetaMessage
+
+    @model_validator(mode="after")
+    def _start_contains_floor(self) -> Self:
+        if self.start.k != self.floor.k:
+            raise ValueError("start and floor must be for the same number of states")
+        if not self.start.contains(self.floor):
+            raise ValueError("start must contain floor")
+        return self
+
+
+class StreamPolicy(Message):
+    """The policy of one stream, decided by ops."""
+
+    states: Annotated[tuple[str, ...], Field(min_length=2, max_length=256)]
+    period_ms: Annotated[int, Field(ge=1, le=86_400_000)]
+    discretiser: Annotated[Threshold | Bins | Labels, Field(discriminator="kind")]
+    theta: Assumption
+    adversary: Adversary = "informed"
+    epsilon: Audiences
+    windows: Annotated[dict[Level, Window], Field(max_length=16)]
+    device_windows: dict[Level, DeviceWindow] = Field(default={}, max_length=16)
+    learning: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """The share of a window's public tilt that is charged for the statistics from which Θ is learned."""
+    misfit: Literal["cover", "report"] = "cover"
+    """Whether Θ also covers correlation over long lags that no fitted first-order chain has, or only reports it."""
+
+    @property
+    def counts_changed(self) -> int:
+        """How many counts of a histogram one tick can change, each by one: of two states, one count fixes the other."""
+        return 1 if len(self.states) == 2 else 2
+
+    @property
+    def device_window_tilt(self) -> float:
+        """The tilt of one tick by all device windows together, in nats."""
+        return sum(self.counts_changed / window.scale for window in self.device_windows.values())
+
+    @model_validator(mode="after")
+    def _window_names_differ(self) -> Self:
+        if self.windows.keys() & self.device_windows.keys():
+            raise ValueError("windows and device_windows must have different names")
+        return self
+
+    @model_validator(mode="after")
+    def _theta_fits(self) -> Self:
+        if self.theta.start.k != len(self.states):
+            shape = "{q, r}" if len(self.states) == 2 else f"{{low, high}} with {len(self.states)} rows each"
+            raise ValueError(f"theta must be {shape} for {len(self.states)} states")
+        if len(self.states) > 2 and self.adversary != "prior":
+            raise ValueError(
+                f"adversary = {self.adversary!r} is supported for two states only: "
+                'with more, write adversary = "prior"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _methods_hold(self) -> Self:
+        for name, window in self.windows.items():
+            reason = self.theta.start.chains.method_error(window.method, self.adversary)
+            if reason is not None:
+                raise ValueError(f"windows.{name}.method: {reason}")
+        return self
+
+    @model_validator(mode="after")
+    def _discretiser_fits(self) -> Self:
+        if len(set(self.states)) != len(self.states):
+            raise ValueError("states must have different names")
+        if isinstance(self.discretiser, Threshold) and len(self.states) != 2:
+            raise ValueError("discretiser: a threshold needs exactly two states")
+        if isinstance(self.discretiser, Bins) and len(self.discretiser.edges) + 1 != len(self.states):
+            raise ValueError("discretiser: bins need one state more than they have edges")
+        if isinstance(self.discretiser, Labels) and not set(self.discretiser.aliases.values()) <= set(
+            self.states
+        ):
+            raise ValueError("discretiser: aliases must map to states of this stream")
+        return self
+
+
+class Policy(Message):
+    """`policy`, retained, signed by ops: the rules that every device of the cohort follows."""
+
+    v: Literal[1] = 1
+    version: Version
+    cohort: Level
+    streams: Annotated[dict[Level, StreamPolicy], Field(min_length=1, max_length=64)]
