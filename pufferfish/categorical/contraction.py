@@ -8,9 +8,7 @@ takes two values, one on a set S and one off it. With rows a, b of P^h and λ = 
     (1 + (e^D − 1)·a(S)) ≤ λ·(1 + (e^D − 1)·b(S)) for all S,   that is   c(λ)·(e^D − 1) ≤ λ − 1,
     c(λ) = max_{x≠y, S} [a(S) − λ·b(S)].
 
-For entrywise bounds, a(S) is at most min(Σ_S a⁺, 1 − Σ_{not S} a⁻), and b(S) at least max(Σ_S b⁻, 1 − Σ_{not S} b⁺).
-Mixing the two bounds of a with weights θ, 1−θ and those of b with φ, 1−φ makes the maximum over S a sum of positive
-parts; every θ and φ give a valid bound, and the search minimises over them (docs/theory-k.md, Theorem 8).
+pufferfish/categorical/set_excess.py bounds c for rows within intervals (docs/theory-k.md, Theorem 8).
 
 R is *certified* for tilt τ and h hops if c_h(λ)·(e^{τ+R} − 1) ≤ λ − 1 with λ = e^{R−(h−1)τ}. The past is the future of
 the time reversal, so the loss at an instant is at most τ + R_left + R_right against the *prior* adversary, for every
@@ -22,13 +20,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import permutations
 
 from hushmq.pufferfish.bisection import bisection
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.set_excess import largest_set_excess, set_excess_within
 from hushmq.pufferfish.categorical.transition_intervals import Row, TransitionIntervals
 
 HOPS = (1, 2, 4, 8, 16)
@@ -45,56 +43,8 @@ _STRIDE = 64
 
 _ROUNDING = 2.0**-48
 
-_ALTERNATIONS = 2
-"""Rounds of alternating minimisation over θ and φ; no round worsens the bound."""
-
 CERTIFICATE_MARGIN = 1e-9
 """Relative margin added to a certificate's R, so that it verifies under another machine's rounding."""
-
-
-def largest_set_excess(above: tuple[Row, Row], below: tuple[Row, Row], lam: float) -> float:
-    """Upper bound on max_S [a(S) − λ·b(S)] over the rows a within `above` and b within `below` (low, high)."""
-    a_low, a_high = above
-    b_low, b_high = below
-    free_a, free_b = 1 - math.fsum(a_low), math.fsum(b_high) - 1
-    a_width = [high - low for low, high in zip(a_low, a_high, strict=True)]
-    b_width = [lam * (high - low) for low, high in zip(b_low, b_high, strict=True)]
-    free_a, free_b = max(free_a, 0.0), max(free_b, 0.0)
-    best = math.inf
-    for start in (1.0, 0.0) if free_b else (1.0,):
-        theta, phi = 0.0, start
-        for _ in range(_ALTERNATIONS if free_a or free_b else 0):
-            base = [a - lam * b + phi * w for a, b, w in zip(a_low, b_high, b_width, strict=True)]
-            theta = _best_mixing_weight(base, a_width, free_a)
-            base = [a + theta * w - lam * b for a, w, b in zip(a_low, a_width, b_high, strict=True)]
-            phi = _best_mixing_weight(base, b_width, lam * free_b)
-        terms = (
-            a + theta * wa - lam * b + phi * wb
-            for a, wa, b, wb in zip(a_low, a_width, b_high, b_width, strict=True)
-        )
-        rest = (1 - theta) * free_a + lam * (1 - phi) * free_b
-        slack = _ROUNDING * len(a_low) * (1.0 + lam * (1 - phi))
-        best = min(best, math.fsum(term for term in terms if term > 0.0) + rest + slack)
-    return best
-
-
-def _best_mixing_weight(base: Sequence[float], widths: Sequence[float], slack_mass: float) -> float:
-    """The t in [0, 1] that minimises Σ max(0, base + t·width) + (1−t)·slack_mass: where its slope changes sign."""
-    slope = -slack_mass
-    breakpoints = []
-    for start, width in zip(base, widths, strict=True):
-        if width > 0.0:
-            if start >= 0.0:
-                slope += width
-            elif start + width > 0.0:
-                breakpoints.append((-start / width, width))
-    if slope >= 0.0:
-        return 0.0
-    for t, width in sorted(breakpoints):
-        slope += width
-        if slope >= 0.0:
-            return t
-    return 1.0
 
 
 def pairs(intervals: TransitionIntervals) -> list[tuple[tuple[Row, Row], tuple[Row, Row]]]:
@@ -132,7 +82,7 @@ def certified_loss(theta: CategoricalTheta, certificate: Certificate) -> float:
             raise ValueError(f"{name}: R is {R:g}; it must lie between the tilts skipped and {HIGHEST:g}")
         step = R - (hops - 1) * tau
         lam, allowed = math.exp(step), math.expm1(step) / math.expm1(tau + R)
-        if any(largest_set_excess(a, b, lam) > allowed for a, b in pairs(intervals.power(hops))):
+        if not all(set_excess_within(a, b, lam, allowed) for a, b in pairs(intervals.power(hops))):
             raise ValueError(f"{name}: R = {R:g} is not proved for some pair of states")
     return certificate.loss
 

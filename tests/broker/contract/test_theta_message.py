@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -59,11 +59,19 @@ def test_a_class_goes_round(seed: int) -> None:
     assert CategoricalThetaMessage(low=forward.low, high=forward.high).chains == chains
 
 
+LARGEST_EPSILON = 20.0
+
+
 @pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(seeds)
+@example(1540)  # alternating minimisation alone proves this loss for the hull, and not for its part
+@example(3736)
 def test_a_loss_proved_for_a_hull_holds_for_its_message(seed: int) -> None:
-    """A certificate for the calibrator's hull is verified on the device, which also derives implied intervals."""
+    """A certificate for the calibrator's hull is verified on the device, which also derives implied intervals.
+
+    That is so up to the largest ε of a policy; beyond it rounding may hide a proof.
+    """
     forward, rng = random_class(seed)
     assume(forward.k > 2)
     left, right = CategoricalTheta.of(forward), CategoricalTheta.of(around(member(forward, rng), 0.05, rng))
@@ -77,6 +85,7 @@ def test_a_loss_proved_for_a_hull_holds_for_its_message(seed: int) -> None:
         proof = certificate_for(hull, 0.1)
     except ValueError:
         return
+    assume(proof.loss <= LARGEST_EPSILON)
     assert certified_loss(message.chains, proof) == proof.loss
 
 
