@@ -31,14 +31,12 @@ from pathlib import Path
 from hushmq.agent.agent_config import TrustSection
 from hushmq.agent.storage.outbox_mark import replace_durably
 from hushmq.broker.contract.messages import NoiseSetting, Refusal, decode
-from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
-from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage
+from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.broker.contract.topics import Address
-from hushmq.pufferfish.noise.perturber import word_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,7 @@ def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[
             )
 
 
-def _check_windows(
-    name: str, policy: StreamPolicy, theta: BinaryThetaMessage | CategoricalThetaMessage
-) -> None:
+def _check_windows(name: str, policy: StreamPolicy, theta: ThetaMessage) -> None:
     """Raise Rejected unless the windows that the device releases stay within each audience's ε.
 
     They tilt every tick alike, so their loss is that of an endless constant tilt (docs/theory.md, Theorem 2). Operators
@@ -105,7 +101,11 @@ def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> No
         )
     if not setting.theta.contains(policy.theta.floor):
         raise Rejected(Reason.THETA_NARROWER_THAN_FLOOR, "Θ does not contain the policy's floor")
-    if _least(setting.noise) < trust.rho_min:
+    try:
+        least = setting.noise.least_probability()
+    except ValueError as error:
+        raise Rejected(Reason.MALFORMED, str(error)) from None
+    if least < trust.rho_min:
         raise Rejected(Reason.NOISE_BELOW_FLOOR, f"a flip probability is below {trust.rho_min:g}")
     _check_windows(setting.stream, policy, setting.theta)
     found = operator_loss(setting.theta, setting.noise, policy.device_window_tilt, policy.adversary)
@@ -114,17 +114,6 @@ def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> No
             Reason.LOSS_ABOVE_EPSILON,
             f"the loss is {found:.6g}, the policy allows {policy.epsilon.operator:g}",
         )
-
-
-def _least(noise: BinaryNoiseMessage | CategoricalNoiseMessage) -> float:
-    """The smallest probability of any output; raises Rejected for an emission matrix that cannot be drawn from."""
-    if isinstance(noise, BinaryNoiseMessage):
-        return min(noise.rho0, noise.rho1)
-    try:
-        word_counts(noise.emission)
-    except ValueError as error:
-        raise Rejected(Reason.MALFORMED, str(error)) from None
-    return min(map(min, noise.emission))
 
 
 class Settings:

@@ -38,6 +38,9 @@ class Noise(Protocol):
     def with_tilts(self, tau0: float, tau1: float) -> Self:
         """The noise of the same kind with at most these tilts that leaves the most signal."""
 
+    def frequency_weights(self) -> list[list[float]]:
+        """Rows of weights a, one for each frequency that is estimated: the mean of a[z] over outputs z is unbiased."""
+
     def in_words(self) -> str:
         """The noise for people."""
 
@@ -106,8 +109,17 @@ class Theta(Protocol):
         0 if there is none; ValueError where the method does not hold.
         """
 
+    def optimal_noise(self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0) -> Noise:
+        """The noise with the most signal whose loss on an endless stream is within ε.
+
+        `device_tilt` is what else every tick is tilted by, in nats. ValueError where no noise keeps ε.
+        """
+
     def in_words(self) -> str:
-        """Θ for people."""
+        """Θ for people, in a sentence."""
+
+    def in_brief(self) -> str:
+        """Θ for people, in a column of a table."""
 
     def as_tree(self) -> dict[str, Any]:
         """Θ for programs: numbers and lists, exactly."""

@@ -14,19 +14,10 @@ from typing import Any
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
-from hushmq.pufferfish.binary.binary_noise import BinaryNoise
-from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.stream_loss import largest_tilts, optimal_noise
-from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
-from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
-from hushmq.pufferfish.categorical.contraction import largest_tilt
-from hushmq.pufferfish.categorical.transition_intervals import Rows
-from hushmq.pufferfish.protocols import Noise
+from hushmq.pufferfish.protocols import Noise, Theta
 
 HOUR_MS = 3_600_000
 LARGEST_TILT = 8.0
-MOST_STATES = 8
-"""For streams with more states, Θ is not learned, and no tilt is spent on learning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +35,7 @@ class Share:
 class Forecast:
     """The consequences of a policy for one stream."""
 
-    theta: BinaryTheta | CategoricalTheta
+    theta: Theta
     noise: Noise
     """Flips of two states, or the emission matrix of more."""
     operator: float
@@ -68,25 +59,24 @@ class Forecast:
 
 def forecast(
     policy: StreamPolicy,
-    theta: BinaryTheta | CategoricalTheta,
+    theta: Theta,
     *,
     devices: int,
     noise: Noise | None = None,
 ) -> Forecast:
     """Return the consequences of the policy for `devices` devices under Θ, with the given noise or the least noise."""
     device_tilt = policy.device_window_tilt
-    noise = noise or _best_noise(policy, theta, device_tilt)
+    noise = noise or _optimal_noise(policy, theta, device_tilt)
     count = sum(len(window.scopes) for window in policy.windows.values())
     allowed = {name: _allowed(policy, name, theta, noise, device_tilt) for name in policy.windows}
-    learned = policy.learning if len(policy.states) <= MOST_STATES else 0.0
     shares = tuple(
         Share(name, scope, window.ticks, tilt, policy.counts_changed / tilt)
         for name, window in policy.windows.items()
-        for tilt in [allowed[name] * (1 - learned) / count]
+        for tilt in [allowed[name] * (1 - policy.learned_share) / count]
         for scope in window.scopes
     )
     shortest = min(policy.windows, key=lambda name: (policy.windows[name].ticks, name), default=None)
-    learning = 0.0 if shortest is None else allowed[shortest] * learned
+    learning = 0.0 if shortest is None else allowed[shortest] * policy.learned_share
     tau0, tau1 = noise.tilts
     public = device_tilt + noise.amplified(sum(share.tilt for share in shares) + learning)
     return Forecast(
@@ -107,7 +97,7 @@ def forecast(
 def _allowed(
     policy: StreamPolicy,
     window: str,
-    theta: BinaryTheta | CategoricalTheta,
+    theta: Theta,
     noise: Noise,
     device_tilt: float,
 ) -> float:
@@ -117,10 +107,7 @@ def _allowed(
     """
     epsilon = policy.epsilon.public
     try:
-        left = theta.window_limit(policy.windows[window].method, epsilon, policy.adversary) - device_tilt
-        if isinstance(theta, CategoricalTheta):
-            # The ledger prices releases by the tilted quilt, whichever method determines their noise.
-            left = min(left, theta.window_limit("tilted-quilt", epsilon, policy.adversary) - device_tilt)
+        left = theta.window_tilt(policy.windows[window].method, epsilon, policy.adversary) - device_tilt
     except ValueError as error:
         raise Problem(f"windows.{window}.method: {error}") from None
     if left + device_tilt <= 0:
@@ -130,28 +117,15 @@ def _allowed(
     return min(LARGEST_TILT, noise.release_tilt(left))
 
 
-def _best_noise(policy: StreamPolicy, theta: BinaryTheta | CategoricalTheta, device_tilt: float) -> Noise:
+def _optimal_noise(policy: StreamPolicy, theta: Theta, device_tilt: float) -> Noise:
     """Return the least noise within the operator's ε, given the tilt of the device windows.
 
     Raises Problem when the operator's ε allows no noise setting.
     """
-    epsilon = policy.epsilon.operator
-    if isinstance(theta, BinaryTheta):
-        if not device_tilt:
-            return optimal_noise(theta, epsilon, policy.adversary)
-        taus = largest_tilts(theta, epsilon, policy.adversary)
-    else:
-        try:
-            taus = (largest_tilt(theta, epsilon).tau,) * 2
-        except ValueError as error:
-            raise Problem(f"epsilon.operator: {error}: narrow theta, or raise ε") from None
-    tau0, tau1 = (tau - device_tilt for tau in taus)
-    if min(tau0, tau1) <= 0:
-        raise Problem(f"epsilon.operator: device_windows leave nothing of {epsilon:g} for the stream")
-    if isinstance(theta, CategoricalTheta):
-        return CategoricalNoise.response(theta.states, tau0)
-    both = math.expm1(tau0 + tau1)
-    return BinaryNoise(math.expm1(tau0) / both, math.expm1(tau1) / both)
+    try:
+        return theta.optimal_noise(policy.epsilon.operator, policy.adversary, device_tilt)
+    except ValueError as error:
+        raise Problem(f"epsilon.operator: {error}: narrow theta, or raise ε") from None
 
 
 def _error(noise: Noise, *, states: float, scale: float) -> float:
@@ -160,26 +134,11 @@ def _error(noise: Noise, *, states: float, scale: float) -> float:
     A state's frequency is estimated by the mean of weights a_z over the outputs z. One tick adds a variance of at most
     (max a − min a)²/4, whatever the truth. Two states need one count only: its weights are 0 and 1/(1−ρ0−ρ1).
     """
-    weights = inverse(noise.rows) if isinstance(noise, CategoricalNoise) else [[0.0, 1 / noise.signal]]
+    try:
+        weights = noise.frequency_weights()
+    except ValueError as error:
+        raise Problem(f"the noise in force: {error}") from None
     return max(
         math.sqrt(states * (max(row) - min(row)) ** 2 / 4 + 2 * scale**2 * sum(a * a for a in row)) / states
         for row in weights
     )
-
-
-def inverse(emission: Rows) -> list[list[float]]:
-    """Return the transposed inverse: rows a_x with Σ_z emission[u][z]·a_x[z] = 1 for u = x and 0 for other states u."""
-    k = len(emission)
-    rows = [[*row, *(float(u == x) for x in range(k))] for u, row in enumerate(emission)]
-    for step in range(k):
-        pivot = max(range(step, k), key=lambda u: abs(rows[u][step]))
-        rows[step], rows[pivot] = rows[pivot], rows[step]
-        top = rows[step][step]
-        if top == 0.0:
-            raise Problem("the noise in force mixes states so that they cannot be distinguished")
-        rows[step] = [value / top for value in rows[step]]
-        for u in range(k):
-            if u != step and rows[u][step]:
-                factor = rows[u][step]
-                rows[u] = [value - factor * other for value, other in zip(rows[u], rows[step], strict=True)]
-    return [[rows[z][k + x] for z in range(k)] for x in range(k)]

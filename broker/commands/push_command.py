@@ -20,10 +20,9 @@ from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, LedgerState, enco
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage, theta_message
+from hushmq.broker.contract.theta_message import ThetaMessage, theta_message
 from hushmq.broker.service.settings_file import first_error
-from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.protocols import Theta
 
 BACK_S = 5.0
 """How many seconds the published policy may take to come back from the broker."""
@@ -164,16 +163,14 @@ def _plan(policy: Policy, received: Received) -> Plan:
     return plan
 
 
-def _hull(
-    learned: BinaryThetaMessage | CategoricalThetaMessage,
-    floor: BinaryThetaMessage | CategoricalThetaMessage,
-) -> BinaryTheta | CategoricalTheta:
+def _hull(learned: ThetaMessage, floor: ThetaMessage) -> Theta:
     """Return Θ right after the change: the hull of the learned Θ (or the new start) and the floor."""
-    if isinstance(learned, BinaryThetaMessage) and isinstance(floor, BinaryThetaMessage):
-        return learned.chains.hull(floor.chains)
-    if isinstance(learned, CategoricalThetaMessage) and isinstance(floor, CategoricalThetaMessage):
-        return learned.chains.hull(floor.chains)
-    raise Problem("the setting in force is for another number of states than the policy in force")
+    if type(learned) is not type(floor) or learned.k != floor.k:
+        raise Problem("the setting in force is for another number of states than the policy in force")
+    # Values of one class have a hull, whichever class it is.
+    theta: Any = learned.chains
+    hull: Theta = theta.hull(floor.chains)
+    return hull
 
 
 def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
@@ -247,16 +244,7 @@ def _short(value: object) -> str:
 
 
 def _chains(one: Forecast | None) -> str:
-    if one is None:
-        return "none"
-    if isinstance(one.theta, BinaryTheta):
-        theta = one.theta
-        return f"q {theta.q_low:.3g}–{theta.q_high:.3g}, r {theta.r_low:.3g}–{theta.r_high:.3g}"
-    low, high, k = one.theta.forward.low, one.theta.forward.high, one.theta.states
-    stay = min(low[x][x] for x in range(k)), max(high[x][x] for x in range(k))
-    moves = [(x, u) for x in range(k) for u in range(k) if u != x]
-    move = min(low[x][u] for x, u in moves), max(high[x][u] for x, u in moves)
-    return f"stay {stay[0]:.3g}–{stay[1]:.3g}, move {move[0]:.3g}–{move[1]:.3g}"
+    return "none" if one is None else one.theta.in_brief()
 
 
 def _noise(one: Forecast | None) -> str:

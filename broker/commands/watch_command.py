@@ -145,7 +145,7 @@ def _words(message: BaseModel) -> str:
                 f"{message.public.loss:.4f} of {message.public.budget:g}, {message.entries} entries{stopped}"
             )
         case NoiseSetting():
-            return f"version {message.version} for policy {message.policy}: {message.noise.words}"
+            return f"version {message.version} for policy {message.policy}: {message.noise.noise.in_words()}"
         case Policy():
             return f"version {message.version}: {', '.join(message.streams)}"
     return ""

@@ -9,9 +9,14 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from hushmq.broker.contract.message_base import BINARY_TAG, CATEGORICAL_TAG, Message, Probability
 from hushmq.broker.contract.problem import Problem
+from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.categorical import contraction
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.emission import tilt_of
+from hushmq.pufferfish.noise.perturber import word_counts
+from hushmq.pufferfish.protocols import Theta
 
 
 class BinaryNoiseMessage(Message):
@@ -28,9 +33,15 @@ class BinaryNoiseMessage(Message):
     def noise(self) -> BinaryNoise:
         return BinaryNoise(self.rho0, self.rho1)
 
-    @property
-    def words(self) -> str:
-        return self.noise.in_words()
+    def least_probability(self) -> float:
+        """The smallest probability of any output."""
+        return min(self.rho0, self.rho1)
+
+    def proven_loss(self, theta: Theta, windows: float, adversary: Adversary) -> float:
+        """The exact loss (docs/theory.md, Theorems 2 and 4), which needs no proof; ValueError for another Θ."""
+        tau0, tau1 = self.noise.tilts
+        _check_states(theta, self.k)
+        return theta.constant_loss(tau0 + windows, tau1 + windows, adversary)
 
     @model_validator(mode="after")
     def _informative(self) -> Self:
@@ -84,9 +95,23 @@ class CategoricalNoiseMessage(Message):
     def noise(self) -> CategoricalNoise:
         return CategoricalNoise(self.emission)
 
-    @property
-    def words(self) -> str:
-        return self.noise.in_words()
+    def least_probability(self) -> float:
+        """The smallest probability of any output; ValueError for a matrix that cannot be drawn from exactly."""
+        word_counts(self.emission)
+        return min(map(min, self.emission))
+
+    def proven_loss(self, theta: Theta, windows: float, adversary: Adversary) -> float:
+        """The loss that the certificate proves (docs/theory-k.md, Theorem 8); ValueError where it proves none."""
+        _check_states(theta, self.k)
+        if adversary != "prior" or not isinstance(theta, CategoricalTheta):
+            raise ValueError(f"no loss can be proved against the {adversary} adversary")
+        proof, tilt = self.certificate.proof, tilt_of(self.emission) + windows
+        if not tilt <= proof.tau:
+            raise ValueError(f"every tick is tilted by {tilt:.6g}, the certificate is for {proof.tau:.6g}")
+        try:
+            return contraction.certified_loss(theta, proof)
+        except ValueError as error:
+            raise ValueError(f"the certificate: {error}") from None
 
     @model_validator(mode="after")
     def _informative(self) -> Self:
@@ -112,7 +137,13 @@ NoiseMessage = Annotated[
 ]
 
 
-def binary_noise_of(noise: BinaryNoiseMessage | CategoricalNoiseMessage) -> BinaryNoise:
+def _check_states(theta: Theta, states: int) -> None:
+    """Raise ValueError unless Θ has as many states as the noise."""
+    if theta.states != states:
+        raise ValueError(f"the noise is for {states} states, Θ for {theta.states}")
+
+
+def binary_noise_of(noise: NoiseMessage) -> BinaryNoise:
     """Return the noise of a stream with two states; raise Problem if it has more."""
     if isinstance(noise, CategoricalNoiseMessage):
         raise Problem(f"the stream has {noise.k} states; two are required here")

@@ -15,6 +15,9 @@ from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.window_method import Method
 
+MOST_LEARNED_STATES = 8
+"""With more states Θ is not learned: charged statistics would say too little about k² transitions."""
+
 
 class Threshold(Message):
     """State 1 for values at or above `at`, state 0 below; within `hysteresis` of `at` the previous state is kept."""
@@ -116,6 +119,11 @@ class StreamPolicy(Message):
     """The share of a window's public tilt that is charged for the statistics from which Θ is learned."""
     misfit: Literal["cover", "report"] = "cover"
     """Whether Θ also covers correlation over long lags that no fitted first-order chain has, or only reports it."""
+
+    @property
+    def learned_share(self) -> float:
+        """The share of a window's tilt that is spent on learning: nothing where there are too many states to learn."""
+        return self.learning if len(self.states) <= MOST_LEARNED_STATES else 0.0
 
     @property
     def counts_changed(self) -> int:

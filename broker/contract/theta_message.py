@@ -44,7 +44,7 @@ class BinaryThetaMessage(Message):
     def chains(self) -> BinaryTheta:
         return BinaryTheta(self.q.low, self.q.high, self.r.low, self.r.high)
 
-    def contains(self, other: BinaryThetaMessage | CategoricalThetaMessage) -> bool:
+    def contains(self, other: ThetaMessage) -> bool:
         return isinstance(other, BinaryThetaMessage) and self.chains.contains(other.chains)
 
 
@@ -91,7 +91,7 @@ class CategoricalThetaMessage(TransitionIntervalsMessage):
     def chains(self) -> CategoricalTheta:
         return _categorical_theta(self.intervals, None if self.backward is None else self.backward.intervals)
 
-    def contains(self, other: BinaryThetaMessage | CategoricalThetaMessage) -> bool:
+    def contains(self, other: ThetaMessage) -> bool:
         """Whether every chain of the other Θ is in this one.
 
         Intervals of the reversed chain are compared only where `backward` states them: implied ones follow.
@@ -123,7 +123,7 @@ ThetaMessage = Annotated[
 def theta_message(chains: BinaryTheta) -> BinaryThetaMessage: ...
 @overload
 def theta_message(chains: CategoricalTheta) -> CategoricalThetaMessage: ...
-def theta_message(chains: BinaryTheta | CategoricalTheta) -> BinaryThetaMessage | CategoricalThetaMessage:
+def theta_message(chains: BinaryTheta | CategoricalTheta) -> ThetaMessage:
     """Return Θ as a message."""
     if isinstance(chains, BinaryTheta):
         return BinaryThetaMessage(
@@ -137,14 +137,14 @@ def theta_message(chains: BinaryTheta | CategoricalTheta) -> BinaryThetaMessage 
     )
 
 
-def binary_theta_of(theta: BinaryThetaMessage | CategoricalThetaMessage) -> BinaryTheta:
+def binary_theta_of(theta: ThetaMessage) -> BinaryTheta:
     """Return the Θ of a stream with two states; raise Problem if it has more."""
     if isinstance(theta, CategoricalThetaMessage):
         raise Problem(f"the stream has {theta.k} states; two are required here")
     return theta.chains
 
 
-def categorical_theta_of(theta: BinaryThetaMessage | CategoricalThetaMessage) -> CategoricalTheta:
+def categorical_theta_of(theta: ThetaMessage) -> CategoricalTheta:
     """Return the Θ of a stream with more than two states; raise Problem if it has two."""
     if isinstance(theta, BinaryThetaMessage):
         raise Problem("the stream has two states; more are required here")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.ledger.window_allowance import LARGEST_TILT, allowed
-from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.protocols import Noise, Theta
 
@@ -54,7 +53,7 @@ def share_of_window(stream: StreamPolicy, window: str, scope: str, tilt: float) 
 
     The windows of the policy, once for each of their scopes, share it equally; the shortest also pays for learning.
     """
-    learning = tilt * stream.learning if model_of(stream).learns(stream) else 0.0
+    learning = tilt * stream.learned_share
     share = (tilt - learning) / sum(len(each.scopes) for each in stream.windows.values())
     if not pays_for_learning(stream, window, scope):
         learning = 0.0
@@ -64,7 +63,7 @@ def share_of_window(stream: StreamPolicy, window: str, scope: str, tilt: float) 
 def pays_for_learning(stream: StreamPolicy, window: str, scope: str) -> bool:
     """Whether statistics are drawn with this window: one of each stream, the shortest, and once."""
     return (
-        model_of(stream).learns(stream)
+        stream.learned_share > 0
         and window == shortest_window(stream)
         and scope == stream.windows[window].scopes[0]
     )

@@ -24,13 +24,12 @@ from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.stream_loss import optimal_noise
 from hushmq.pufferfish.noise.joint_noise import mean_square
 
 ROOM = 1e-9
 """Share of ε left free, so that a timeline's price, rounded up more generously than a constant loss, is within it."""
 
-_known_optimum = lru_cache(maxsize=8192)(optimal_noise)
+_optimal_noise = lru_cache(maxsize=8192)(BinaryTheta.optimal_noise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,6 @@ class FittedBinaryCohort:
 
 class BinaryModel:
     """Streams of two states."""
-
-    def learns(self, stream: StreamPolicy) -> bool:
-        """Always."""
-        return True
 
     def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[BinarySums, BinaryNoise]:
         """Count ones, and changes over bands of lags."""
@@ -129,16 +124,10 @@ class BinaryModel:
         self, theta: BinaryTheta, epsilon: float, adversary: Adversary, device_tilt: float
     ) -> BinaryNoise:
         """The optimum in closed form, or what device-made windows leave of the largest tilts."""
-        within = epsilon * (1 - ROOM)
-        if not device_tilt:
-            return _known_optimum(theta, within, adversary)
-        tau0, tau1 = theta.largest_tilts(within, adversary)
-        if min(tau0, tau1) <= device_tilt:
-            raise Problem(
-                f"the device's own windows cost {device_tilt:.4f} at every tick, and ε of {epsilon:g} leaves "
-                f"{min(tau0, tau1):.4f}: raise their scale or ε"
-            )
-        return BinaryNoise.of_tilts(tau0 - device_tilt, tau1 - device_tilt)
+        try:
+            return _optimal_noise(theta, epsilon * (1 - ROOM), adversary, device_tilt)
+        except ValueError as error:
+            raise Problem(f"{error}: raise their scale or ε") from None
 
     def out_of_reach(
         self, theta: BinaryTheta, signal: float, *, epsilon: float, adversary: Adversary, device_tilt: float

@@ -19,7 +19,6 @@ from hushmq.calibrator.models.categorical.categorical_count import count_categor
 from hushmq.calibrator.models.categorical.categorical_evidence import CategoricalEvidence
 from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit, fit
 from hushmq.calibrator.models.categorical.categorical_statistics import (
-    MOST_STATES,
     MULTIPLES,
     CategoricalSums,
     sensitivity,
@@ -68,10 +67,6 @@ class FittedCategoricalCohort:
 
 class CategoricalModel:
     """Streams of more than two states."""
-
-    def learns(self, stream: StreamPolicy) -> bool:
-        """Up to MOST_STATES: with more, charged statistics say too little about k² transitions."""
-        return len(stream.states) <= MOST_STATES
 
     def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[CategoricalSums, CategoricalNoise]:
         """Count states, and pairs over bands of lags."""
@@ -136,15 +131,10 @@ class CategoricalModel:
         self, theta: CategoricalTheta, epsilon: float, adversary: Adversary, device_tilt: float
     ) -> CategoricalNoise:
         """Randomized response of the largest tilt that is proved to keep ε, less what device-made windows cost."""
-        tau, _ = theta.largest_tilts(epsilon - MARGIN, adversary)
-        if not tau:
-            raise Problem(f"theta.start: its chains may forget too slowly for ε of {epsilon:g}: narrow it")
-        if tau <= device_tilt:
-            raise Problem(
-                f"the device's own windows cost {device_tilt:.4f} at every tick, and ε of {epsilon:g} leaves "
-                f"{tau:.4f}: raise their scale or ε"
-            )
-        return CategoricalNoise.response(theta.states, tau - device_tilt)
+        try:
+            return theta.optimal_noise(epsilon - MARGIN, adversary, device_tilt)
+        except ValueError as error:
+            raise Problem(f"{error}: narrow theta.start, raise ε, or the scale of device windows") from None
 
     def out_of_reach(
         self,

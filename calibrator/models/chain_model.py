@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
+from hushmq.broker.contract.noise_message import NoiseMessage
 from hushmq.broker.contract.policy_message import StreamPolicy
-from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage
+from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
 from hushmq.calibrator.models.window_count import Pieces, WindowCount
@@ -50,9 +50,6 @@ class FittedCohort(Protocol[T_co]):
 class ChainModel(Protocol[T, N]):
     """One way to describe the chains of a stream, their noise and their statistics."""
 
-    def learns(self, stream: StreamPolicy) -> bool:
-        """Whether Θ is learned at all: not where there are too many states."""
-
     def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[Any, N]:
         """Count the states of one window, exactly."""
 
@@ -86,7 +83,7 @@ class ChainModel(Protocol[T, N]):
     def floor(self, stream: StreamPolicy) -> T:
         """What the learned Θ always contains."""
 
-    def theta_message(self, theta: T) -> BinaryThetaMessage | CategoricalThetaMessage:
+    def theta_message(self, theta: T) -> ThetaMessage:
         """Θ as it is published."""
 
     @property
@@ -104,9 +101,7 @@ class ChainModel(Protocol[T, N]):
     ) -> bool:
         """Whether no noise with this signal keeps ε: a quick test, which may answer False where there is none."""
 
-    def noise_message(
-        self, noise: N, theta: T, device_tilt: float
-    ) -> BinaryNoiseMessage | CategoricalNoiseMessage:
+    def noise_message(self, noise: N, theta: T, device_tilt: float) -> NoiseMessage:
         """The noise as it is pushed, with the proof that devices need; ValueError where there is no proof."""
 
     def read_noise(self, tree: dict[str, Any]) -> N | None:

@@ -6,24 +6,29 @@ import json
 from functools import lru_cache
 
 from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage, ThetaMessage
 from hushmq.calibrator.models.binary_model import BINARY
 from hushmq.calibrator.models.categorical_model import CATEGORICAL
 from hushmq.calibrator.models.chain_model import AnyModel
 from hushmq.pufferfish.protocols import Noise
 
-MODELS: tuple[AnyModel, ...] = (BINARY, CATEGORICAL)
+MODELS: dict[type[ThetaMessage], AnyModel] = {
+    BinaryThetaMessage: BINARY,
+    CategoricalThetaMessage: CATEGORICAL,
+}
+"""The chain model of each form of Θ."""
 
 
 def model_of(stream: StreamPolicy) -> AnyModel:
-    """The chain model of a stream."""
-    return BINARY if len(stream.states) == 2 else CATEGORICAL
+    """The chain model of a stream: that of its Θ."""
+    return MODELS[type(stream.theta.start)]
 
 
 @lru_cache(maxsize=65_536)
 def read_noise(text: str) -> Noise:
     """The noise whose stored JSON this is, exactly; ValueError where no model knows it. Memoised."""
     tree = json.loads(text)
-    for model in MODELS:
+    for model in MODELS.values():
         noise: Noise | None = model.read_noise(tree)
         if noise is not None:
             return noise

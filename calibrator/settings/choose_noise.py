@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
+from hushmq.broker.contract.noise_message import NoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem, Rejected
@@ -98,9 +98,7 @@ def worth_pushing(new: Noise, old: Noise, factor: float = WORTH_PUSHING) -> bool
     return new.signal >= factor * old.signal
 
 
-def provable_message(
-    noise: Noise, theta: Theta, policy: StreamPolicy
-) -> BinaryNoiseMessage | CategoricalNoiseMessage:
+def provable_message(noise: Noise, theta: Theta, policy: StreamPolicy) -> NoiseMessage:
     """The noise as it is pushed, checked as a device checks it; Problem where devices would refuse it."""
     model, added = model_of(policy), device_window_tilt(policy) / NANO
     chains = model.theta_message(theta)

@@ -68,7 +68,10 @@ class CohortSettings:
             if one.issued:
                 message = one.setting.message
                 self.log.info(
-                    "setting_made", stream=stream, version=message.version, noise=message.noise.words
+                    "setting_made",
+                    stream=stream,
+                    version=message.version,
+                    noise=message.noise.noise.in_words(),
                 )
         return found
 

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from typing import Literal, overload
 
 from hushmq.pufferfish.adversary import Adversary
-from hushmq.pufferfish.binary import binary_timeline, stream_loss
+from hushmq.pufferfish.binary import binary_timeline
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
-from hushmq.pufferfish.categorical.contraction import largest_tilt
 from hushmq.pufferfish.timeline.entry import Entry, Price
 
 __all__ = [
@@ -52,11 +51,7 @@ def optimal_noise(
     For two states the flip probabilities (ρ0, ρ1) of least sum, for more randomized response of the largest tilt that
     is proved to keep ε. Raises ValueError where no noise keeps it.
     """
-    if isinstance(theta, BinaryTheta):
-        return stream_loss.optimal_noise(theta, epsilon, adversary)
-    if adversary != "prior":
-        raise ValueError(f'more than two states need adversary="prior"; it is {adversary!r}')
-    return CategoricalNoise.response(theta.states, largest_tilt(theta, epsilon).tau)
+    return theta.optimal_noise(epsilon, adversary)
 
 
 @overload

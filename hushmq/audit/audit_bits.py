@@ -32,6 +32,10 @@ class BinaryAuditEvidence:
         self._noise, self._windows = binary_noise_of(claim.setting.noise), claim.windows
         self._corners = binary_theta_of(claim.setting.theta).worst_corners()
         self._seen, self._flipped = [0, 0], [0, 0]
+        self.stated_noise = {
+            "rho0": (self._noise.rho0, "a 0 is sent as 1 with this probability, as stated"),
+            "rho1": (self._noise.rho1, "a 1 is sent as 0 with this probability, as stated"),
+        }
         self.dependence = IndependenceTest()
 
     @property

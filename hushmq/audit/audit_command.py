@@ -9,7 +9,6 @@ from hushmq.agent.perturb import Mechanism
 from hushmq.audit.claim import Claim, claim_of_agent, claim_of_numbers
 from hushmq.audit.measure import Audit, Perturb, audit
 from hushmq.broker.contract.messages import Batch, decode
-from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import unpack
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.answer import Line, answer
@@ -118,23 +117,9 @@ def _device_perturber(claim: Claim) -> Perturb:
 def _lines(found: Audit, *, as_json: bool) -> list[Line]:
     claim, objections = found.claim, found.objections()
     why = "; ".join(objections.values())
-    noise = claim.setting.noise
     lines = [
         Line("epsilon", claim.epsilon, f"loss claimed, {claim.adversary} adversary"),
-        *(
-            [
-                Line("rho0", noise.rho0, "a 0 is sent as 1 with this probability, as stated"),
-                Line("rho1", noise.rho1, "a 1 is sent as 0 with this probability, as stated"),
-            ]
-            if isinstance(noise, BinaryNoiseMessage)
-            else [
-                Line(
-                    "kept",
-                    min(row[x] for x, row in enumerate(noise.emission)),
-                    "least chance of the true state",
-                )
-            ]
-        ),
+        *(Line(name, value, meaning) for name, (value, meaning) in found.noise.items()),
         Line("stated", claim.stated(claim.adversary), "loss computed from the noise as stated"),
     ]
     for adversary in sorted(found.by_ticks):

@@ -39,6 +39,8 @@ class CategoricalAuditEvidence:
                 "Θ: no chain was found that satisfies its bounds in both directions of time; nothing can be audited"
             )
         self._chain, self._emission = chain, noise.emission
+        kept = min(row[x] for x, row in enumerate(noise.emission))
+        self.stated_noise = {"kept": (kept, "least chance of the true state")}
         self.bounds = 2 * noise.k * noise.k
         self.states = bytes(value % noise.k for value in range(256))
         self._pairs: Counter[tuple[int, int]] = Counter()

@@ -25,6 +25,7 @@ from statistics import NormalDist
 from hushmq.audit.audit_bits import BinaryAuditEvidence
 from hushmq.audit.audit_states import CategoricalAuditEvidence
 from hushmq.audit.claim import Claim
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage, NoiseMessage
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound, upper_confidence_bound
 from hushmq.pufferfish.witness.bit_witness import Witness
@@ -32,6 +33,12 @@ from hushmq.pufferfish.witness.state_witness import StateWitness
 
 Perturb = Callable[[bytes], bytes]
 Progress = Callable[[float], None]
+
+EVIDENCE: dict[type[NoiseMessage], type[BinaryAuditEvidence | CategoricalAuditEvidence]] = {
+    BinaryNoiseMessage: BinaryAuditEvidence,
+    CategoricalNoiseMessage: CategoricalAuditEvidence,
+}
+"""What is measured for each form of noise."""
 
 CHUNK = 1 << 19
 """The number of ticks perturbed in one call."""
@@ -54,6 +61,8 @@ class Audit:
     """The evidence on a claim; bounds are lower bounds on the loss, by adversary."""
 
     claim: Claim
+    noise: dict[str, tuple[float, str]]
+    """The noise as stated: names, values and their meaning."""
     ticks: int
     confidence: float
     transcripts: tuple[Transcripts, ...]
@@ -99,7 +108,7 @@ def audit(
     progress: Progress = lambda share: None,
 ) -> Audit:
     """Perturbs `ticks` ticks, half of them for the flips and half for transcripts, and returns the evidence."""
-    evidence = BinaryAuditEvidence(claim) if claim.setting.noise.k == 2 else CategoricalAuditEvidence(claim)
+    evidence = EVIDENCE[type(claim.setting.noise)](claim)
     # Two bounds for each witness, the bounds of the flips, and the test of independence.
     share = (1.0 - confidence) / (2 * evidence.witnesses + evidence.bounds + 1)
     feed = _Sampler(perturb, ticks, progress)
@@ -116,6 +125,7 @@ def audit(
         transcripts.append(Transcripts(witness, adversary, draws, right, wrong, bound))
     return Audit(
         claim=claim,
+        noise=evidence.stated_noise,
         ticks=feed.done,
         confidence=confidence,
         transcripts=tuple(transcripts),

@@ -100,6 +100,10 @@ class BinaryNoise:
         """As `of_tilts`."""
         return BinaryNoise.of_tilts(tau0, tau1)
 
+    def frequency_weights(self) -> list[list[float]]:
+        """One row, for state 1: the count of ones alone gives both frequencies."""
+        return [[0.0, 1.0 / self.signal]]
+
     def in_words(self) -> str:
         """A description of the noise."""
         return f"ρ {self.rho0:.4f}, {self.rho1:.4f}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
 if TYPE_CHECKING:
     from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
@@ -123,6 +124,23 @@ class BinaryTheta:
     def window_tilt(self, method: Method, epsilon: float, adversary: Adversary) -> float:
         """As `window_limit`: a timeline prices exactly."""
         return self.window_limit(method, epsilon, adversary)
+
+    def optimal_noise(self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0) -> BinaryNoise:
+        """The optimum in closed form, or what `device_tilt` leaves of the largest tilts; ValueError if nothing."""
+        from hushmq.pufferfish.binary import stream_loss  # noqa: PLC0415  # an engine
+
+        if not device_tilt:
+            return stream_loss.optimal_noise(self, epsilon, adversary)
+        tau0, tau1 = self.largest_tilts(epsilon, adversary)
+        if min(tau0, tau1) <= device_tilt:
+            raise ValueError(
+                f"device windows cost {device_tilt:.4f} at every tick; ε of {epsilon:g} allows {min(tau0, tau1):.4f}"
+            )
+        return BinaryNoise.of_tilts(tau0 - device_tilt, tau1 - device_tilt)
+
+    def in_brief(self) -> str:
+        """The two intervals."""
+        return f"q {self.q_low:.3g}–{self.q_high:.3g}, r {self.r_low:.3g}–{self.r_high:.3g}"
 
     def in_words(self) -> str:
         """A description of Θ."""

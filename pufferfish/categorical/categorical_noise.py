@@ -61,6 +61,13 @@ class CategoricalNoise:
         """Randomized response of the smaller tilt."""
         return CategoricalNoise.response(self.states, min(tau0, tau1))
 
+    def frequency_weights(self) -> list[list[float]]:
+        """The transposed inverse of the matrix: rows a_x with Σ_z rows[u][z]·a_x[z] = 1 for u = x and 0 otherwise.
+
+        ValueError where the matrix has no inverse.
+        """
+        return emission.transposed_inverse(self.rows)
+
     def in_words(self) -> str:
         """A description: the probability that a state is sent unchanged."""
         truths = [row[state] for state, row in enumerate(self.rows)]

@@ -13,6 +13,7 @@ from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 
 if TYPE_CHECKING:
+    from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
     from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
     from hushmq.pufferfish.protocols import Theta
     from hushmq.pufferfish.timeline.entry import Entry
@@ -129,6 +130,32 @@ class CategoricalTheta:
 
         _require_prior(adversary)
         return categorical_window.window_tilt(self, method, epsilon, adversary)
+
+    def optimal_noise(
+        self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0
+    ) -> CategoricalNoise:
+        """Randomized response of the largest tilt that is proved to keep ε, less `device_tilt`.
+
+        ValueError where nothing is left of it, and against any but the prior adversary.
+        """
+        from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise  # noqa: PLC0415  # uses the engine
+
+        tau, _ = self.largest_tilts(epsilon, adversary)
+        if not tau:
+            raise ValueError(f"Θ: its chains may forget too slowly for ε of {epsilon:g}")
+        if tau <= device_tilt:
+            raise ValueError(
+                f"device windows cost {device_tilt:.4f} at every tick; ε of {epsilon:g} allows {tau:.4f}"
+            )
+        return CategoricalNoise.response(self.states, tau - device_tilt)
+
+    def in_brief(self) -> str:
+        """The intervals of staying and of moving, over all states."""
+        low, high, k = self.forward.low, self.forward.high, self.states
+        stay = min(low[x][x] for x in range(k)), max(high[x][x] for x in range(k))
+        moves = [(x, u) for x in range(k) for u in range(k) if u != x]
+        move = min(low[x][u] for x, u in moves), max(high[x][u] for x, u in moves)
+        return f"stay {stay[0]:.3g}–{stay[1]:.3g}, move {move[0]:.3g}–{move[1]:.3g}"
 
     def in_words(self) -> str:
         """A description of Θ."""

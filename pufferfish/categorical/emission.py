@@ -75,3 +75,21 @@ def release_tilt(emission: Emission, tau: float) -> float:
         return math.inf
     low, _ = bisection(lambda w: amplified(emission, w) <= tau, min(tau, HIGHEST), HIGHEST, relative=1e-12)
     return low
+
+
+def transposed_inverse(emission: Rows) -> list[list[float]]:
+    """Rows a_x with Σ_z emission[u][z]·a_x[z] = 1 for u = x and 0 for other states u; ValueError if there are none."""
+    k = len(emission)
+    rows = [[*row, *(float(u == x) for x in range(k))] for u, row in enumerate(emission)]
+    for step in range(k):
+        pivot = max(range(step, k), key=lambda u: abs(rows[u][step]))
+        rows[step], rows[pivot] = rows[pivot], rows[step]
+        top = rows[step][step]
+        if top == 0.0:
+            raise ValueError("the noise mixes states so that they cannot be distinguished")
+        rows[step] = [value / top for value in rows[step]]
+        for u in range(k):
+            if u != step and rows[u][step]:
+                factor = rows[u][step]
+                rows[u] = [value - factor * other for value, other in zip(rows[u], rows[step], strict=True)]
+    return [[rows[z][k + x] for z in range(k)] for x in range(k)]

@@ -17,6 +17,7 @@ from hushmq.broker.contract.noise_message import CategoricalNoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss
 from hushmq.broker.contract.packing import bits_for, pack
 from hushmq.broker.contract.policy_message import (
+    MOST_LEARNED_STATES,
     Assumption,
     Audiences,
     Bins,
@@ -38,7 +39,6 @@ from hushmq.calibrator.ledger.live_accounts import read_accounts
 from hushmq.calibrator.ledger.verify_ledger import verify as verify_ledger
 from hushmq.calibrator.ledger.window_spending import spending
 from hushmq.calibrator.models import categorical_model
-from hushmq.calibrator.models.categorical.categorical_statistics import MOST_STATES
 from hushmq.calibrator.settings.calibrate import Issuer, issue_setting
 from hushmq.calibrator.settings.choose_noise import best_noise, mixable, provable_message
 from hushmq.calibrator.settings.stored_settings import cohort_setting
@@ -280,7 +280,7 @@ def test_of_three_states_the_fourth_number_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_states_are_released_and_nothing_is_learned(tmp_path: Path) -> None:
     """With more states than can be learned about the whole budget goes into the histograms."""
-    k = MOST_STATES + 1
+    k = MOST_LEARNED_STATES + 1
     rows = tuple(tuple(0.45 + 0.05 if u == v else 0.5 / (k - 1) for v in range(k)) for u in range(k))
     theta = CategoricalThetaMessage(low=rows, high=rows)
     with desk(sqlite(tmp_path)) as at:

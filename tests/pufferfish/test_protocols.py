@@ -39,6 +39,16 @@ def test_tilts_within_epsilon_cost_no_more(theta: Theta) -> None:
     assert "prior adversary only" in (theta.method_error("mqm-exact", "informed") or "")
 
 
+@pytest.mark.parametrize("theta", THETAS)
+@pytest.mark.parametrize("device_tilt", [0.0, 0.01])
+def test_the_optimal_noise_spends_epsilon_and_no_more(theta: Theta, device_tilt: float) -> None:
+    """With what device windows cost beside it; they may leave nothing, and then there is no noise."""
+    tau0, tau1 = theta.optimal_noise(1.0, "prior", device_tilt).tilts
+    assert 0.999 < theta.constant_loss(tau0 + device_tilt, tau1 + device_tilt, "prior") <= 1.0
+    with pytest.raises(ValueError, match=r"device windows cost 1\.0000 at every tick"):
+        theta.optimal_noise(1.0, "prior", 1.0)
+
+
 def test_a_tree_is_what_the_message_holds() -> None:
     """For more than two states the tree has the fields of the message, exactly."""
     theta = around(0.2).chains

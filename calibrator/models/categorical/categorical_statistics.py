@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hushmq.broker.contract.policy_message import MOST_LEARNED_STATES
 from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
 
 Integers = NDArray[np.int64]
@@ -25,9 +26,6 @@ COARSENESS = (1, 1, 2, 2)
 """c of each band: the long lags are for misfit and for slow chains, which have time."""
 MULTIPLES = (1, *(width * coarse for width, coarse in zip(WIDTHS, COARSENESS, strict=True)))
 """The scale of the noise on `counts` and on each band's pairs, in units of the first."""
-
-MOST_STATES = 8
-"""With more, charged statistics say too little about k² transitions: nothing is learned, or charged for learning."""
 
 
 def sensitivity(bands: int = len(BANDS)) -> int:
@@ -62,7 +60,7 @@ class CategoricalSums:
         run = np.frombuffer(states, dtype=np.uint8).astype(np.int64)
         self.ticks += len(run)
         self.counts += np.bincount(run, minlength=self.k)
-        if self.k > MOST_STATES:
+        if self.k > MOST_LEARNED_STATES:
             return
         rows = run * self.k
         for band, (first, last) in enumerate(BANDS):

@@ -75,7 +75,7 @@ def test_what_is_not_proved_is_infinite() -> None:
 
 def test_what_is_not_offered_is_refused() -> None:
     """The informed adversary for more than two states; noise for another number of states."""
-    with pytest.raises(ValueError, match='need adversary="prior"'):
+    with pytest.raises(ValueError, match="prior adversary, not the informed"):
         optimal_noise(ACTIVITY, epsilon=1.0)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="prior adversary, not the informed"):
         loss(ACTIVITY, CategoricalNoise.response(3, 1.0))  # type: ignore[call-overload]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
 from hushmq.pufferfish.categorical.emission import amplified, randomized_response, release_tilt, tilt_of
 
 
@@ -92,3 +93,14 @@ def test_an_output_that_some_states_never_give_has_no_tilt() -> None:
     """Zero probability for one state and not for another reveals everything."""
     assert tilt_of([[1.0, 0.0], [0.5, 0.5]]) == float("inf")
     assert tilt_of([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]) == 0.0
+
+
+def test_the_weights_undo_the_noise() -> None:
+    """They exist for any regular matrix, not only randomized response; ValueError for a singular one."""
+    skewed = ((0.6, 0.2, 0.2), (0.1, 0.5, 0.4), (0.3, 0.1, 0.6))
+    for x, weights in enumerate(CategoricalNoise(skewed).frequency_weights()):
+        for u, row in enumerate(skewed):
+            found = sum(p * a for p, a in zip(row, weights, strict=True))
+            assert found == pytest.approx(float(u == x), abs=1e-12)
+    with pytest.raises(ValueError, match="cannot be distinguished"):
+        CategoricalNoise(((0.5, 0.25, 0.25), (0.5, 0.25, 0.25), (0.25, 0.25, 0.5))).frequency_weights()

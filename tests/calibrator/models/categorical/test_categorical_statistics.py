@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
+from hushmq.broker.contract.policy_message import MOST_LEARNED_STATES
 from hushmq.calibrator.models.categorical.categorical_statistics import (
     COARSENESS,
-    MOST_STATES,
     CategoricalSums,
     pairs_of,
     sensitivity,
@@ -85,8 +85,8 @@ def test_the_sensitivity_is_attained() -> None:
 
 
 def test_pairs_of_very_many_states_are_not_counted() -> None:
-    """Beyond MOST_STATES nothing is learned: only the states themselves are counted, for the histogram."""
-    k = MOST_STATES + 1
+    """Beyond MOST_LEARNED_STATES nothing is learned: only the states themselves are counted, for the histogram."""
+    k = MOST_LEARNED_STATES + 1
     sums = counted(bytes(range(k)) * 20, k)
     assert sums.counts.tolist() == [20] * k
     assert sums.starts == [0] * len(BANDS)
