@@ -35,6 +35,12 @@ def tick() -> int:
     return time.time_ns() // 10_000_000
 
 
+def begun_window() -> int:
+    """The first tick of a window that began a moment ago: a batch of its first ticks lies in one window."""
+    wait_until(lambda: 10 <= tick() % 100 < 30)
+    return tick() // 100 * 100
+
+
 def send(broker: BrokerProcess, device: str, first: int, count: int = 10) -> bytes:
     """One batch of a device, as the device would send it."""
     payload = batch(first, states(count, seed=first))
@@ -48,7 +54,7 @@ def test_from_batch_to_release(broker: BrokerProcess, tmp_path: Path) -> None:
     with Client(broker, "ops", EVERYTHING) as ops, process(write_config(tmp_path, broker)) as child:
         ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
         ops.wait_for_setting()
-        first = tick() - 20
+        first = begun_window()
         for device in ("wearable-1", "wearable-2"):
             send(broker, device, first)
         wait_until(lambda: all(ops.seen(f"wearable-{n}") for n in (1, 2)))
@@ -86,7 +92,7 @@ r.DeviceRound._step = until_two_are_made
 
         with process(config, code=half_way) as child:
             wait_until(lambda: len(own()) == 2)
-            send(broker, "wearable-1", tick() - 20)
+            send(broker, "wearable-1", begun_window())
             wait_until(lambda: ops.seen("wearable-1"))
             first = own()
             assert len(first) == 2
@@ -109,7 +115,7 @@ def test_kill_9_between_charge_and_publication(broker: BrokerProcess, tmp_path: 
         with process(config, code=deaf) as child:
             ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
             ops.wait_for_setting()
-            send(broker, "wearable-1", tick() - 20)
+            send(broker, "wearable-1", begun_window())
             wait_until(lambda: (one := ops.ledger()) is not None and one.entries >= 1)
             child.send_signal(signal.SIGKILL)
             child.wait(10)
@@ -140,7 +146,7 @@ def test_seen_is_told_again_after_a_restart(broker: BrokerProcess, tmp_path: Pat
         with process(config):
             ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
             ops.wait_for_setting()
-            send(broker, "wearable-1", tick() - 20)
+            send(broker, "wearable-1", begun_window())
             wait_until(lambda: ops.seen("wearable-1"))
         told = len(ops.heard[TOPICS.seen("wearable-1")])
         with process(config):
@@ -169,7 +175,7 @@ def test_it_waits_for_a_broker_that_comes_later(nats: BrokerProcess, tmp_path: P
             ops.wait_for_setting()
             nats.kill()
             nats.start()
-            send(nats, "wearable-1", tick() - 20)
+            send(nats, "wearable-1", begun_window())
             wait_until(lambda: ops.seen("wearable-1"))
 
 

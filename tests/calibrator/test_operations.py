@@ -17,7 +17,7 @@ from hushmq.broker.provision.broker_process import BrokerProcess, free_port
 from hushmq.calibrator import calibrator_reference as reference
 from tests.calibrator.running import Client, process, write_config
 from tests.calibrator.site import STREAM, TOPICS, policy, signed, wait_until
-from tests.calibrator.test_daemon import EVERYTHING, QUICK, send, tick
+from tests.calibrator.test_daemon import EVERYTHING, QUICK, begun_window, send, tick
 
 
 def fetch(port: int, path: str) -> tuple[int, str]:
@@ -38,7 +38,7 @@ def test_metrics_and_health(nats: BrokerProcess, tmp_path: Path) -> None:
         wait_until(lambda: fetch(port, "/health")[0] == 200)
         ops.say(TOPICS.policy, signed(policy(**QUICK)), retain=True)
         ops.wait_for_setting()
-        send(nats, "wearable-1", tick() - 20)
+        send(nats, "wearable-1", begun_window())
         wait_until(lambda: f'ledger_entries{{stream="{STREAM}"}} 1' in fetch(port, "/metrics")[1])
         text = fetch(port, "/metrics")[1]
         assert "hushmq_calibrator_ticks_counted_total 10" in text
@@ -97,8 +97,7 @@ def test_an_old_backup_and_only_the_broker_remembers(broker: BrokerProcess, tmp_
             assert child.wait(10) == 0
         shutil.copy(tmp_path / "ledger.db", tmp_path / "backup.db")
         with process(config):
-            send(broker, "wearable-1", tick() - 20)
-            # The states may lie in two windows, and both may be told of at once.
+            send(broker, "wearable-1", begun_window())
             wait_until(lambda: (one := ops.ledger()) is not None and one.entries >= 1)
             wait_until(ops.releases)
         for name in ("ledger.db-wal", "ledger.db-shm", "ledger.db.mark"):

@@ -158,7 +158,11 @@ def test_a_calibrator_goes_on_from_it(old: str, tmp_path: Path, capsys: pytest.C
     failed = {one["check"] for one in found["checks"] if not one["passed"]}
     # The last window includes a theta update. With three devices its noise may widen Θ, once in seventeen runs, and
     # what was spent before is then over budget: the calibrator says so and stops, as it must. All else is right.
-    repriced = {"public within budget now", "operator within budget now", "settings keep the operator's promise"}
+    repriced = {
+        "public within budget now",
+        "operator within budget now",
+        "settings keep the operator's promise",
+    }
     assert failed <= repriced
 
 
