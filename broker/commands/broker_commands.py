@@ -189,7 +189,7 @@ def _show(folder: SiteFolder, *, as_json: bool) -> int:
             f"cohort {description.cohort} at {', '.join(description.urls)}; "
             f"{_until(broker, 'no certificate from hushmq')}"
         )
-        width = max(len(name) for _, name, _ in who)
+        width = max((len(name) for _, name, _ in who), default=0)
         for role, name, end in who:
             print(f"{role:<11} {name:<{width}}  {_until(end, 'password')}")
     return 1 if any(end is not None and due(end) for end in (broker, *(end for _, _, end in who))) else 0
@@ -232,7 +232,7 @@ def _run(path: Path) -> int:
                 raise Problem(f"the broker ended: {server.last_log_line()} (log: {server.log})")
             if (now := _saved(path)) != saved:
                 saved = now
-                _reload(path, server, log)
+                _reload(path, server, folder.description, log)
     log.info("broker_stopped")
     return 0
 
@@ -246,9 +246,21 @@ def _saved(path: Path) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _reload(path: Path, server: NatsServer, log: Any) -> None:
+RESTART = ("identify", "listen", "nodes", "port", "tls")
+"""Settings of a site that a running broker cannot change."""
+
+
+def _check_reload(now: descriptions.Description, running: descriptions.Description) -> None:
+    """Raise Problem where more than identities has changed since the broker was started."""
+    for name in RESTART:
+        if getattr(now, name) != getattr(running, name):
+            raise Problem(f"{name}: it has changed, which needs a restart of the broker")
+
+
+def _reload(path: Path, server: NatsServer, running: descriptions.Description, log: Any) -> None:
     try:
         folder = SiteFolder(path)
+        _check_reload(folder.description, running)
         folder.complete()
         server.reload(folder.site())
     except Problem as problem:

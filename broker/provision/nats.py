@@ -20,6 +20,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision.access_rights import LARGEST_PACKET, Identity, ServerTls, Site, rights
 from hushmq.broker.provision.authority import subject
 from hushmq.broker.provision.broker_process import BrokerProcess, find_executable, write_private
@@ -58,6 +59,8 @@ def _user(cohort: str, identity: Identity, tls: ServerTls | None) -> dict[str, o
         # NATS then checks no password, and accepts no certificate of the same name with another random mark.
         proof = {"user": subject(tls.identities / f"{identity.name}.pem")}
     else:
+        if not identity.password:
+            raise Problem(f"{identity.name} has no password: NATS would let anyone in under its name")
         proof = {"user": identity.name, "password": identity.password}
     return {**proof, "allowed_connection_types": ["MQTT"], "permissions": permissions(cohort, identity)}
 

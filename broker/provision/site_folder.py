@@ -133,13 +133,15 @@ class SiteFolder:
             self.authority.revoke(name)
 
     def renew(self, name: str) -> None:
-        """Sign a new certificate for an identity, to be handed out to it; NATS accepts the old one no longer."""
+        """Sign a new certificate for an identity, to be handed out to it, and revoke the old one."""
         if self.description.role(name) is None:
             raise Problem(f"there is no identity {name!r} in {self.path / 'site.toml'}")
         if self.description.identify != "certificate":
             raise Problem(
                 f"{name} has a password, which does not expire: revoke and add-device create a new one"
             )
+        if self.authority.files(name)[0].exists():
+            self.authority.revoke(name)
         self.authority.issue_client(name)
 
     def expires(self, name: str | None = None) -> datetime | None:

@@ -13,8 +13,9 @@ HEAD = """# Settings of a site's broker
 
 The configurations of NATS and Mosquitto are generated from `site.toml`. `hushmq broker init` creates it, `add-device`
 and `revoke` change it, and you may edit it. It contains no secrets: those are in files beside it, and the next command
-creates missing ones. `hushmq broker run` applies a change as soon as the file is saved. For a broker that runs
-elsewhere, run `hushmq broker config` again, copy the files and make the broker reload them
+creates missing ones. `hushmq broker run` applies a change of identities as soon as the file is saved, and refuses one
+of `identify`, `listen`, `nodes`, `port` or `tls`, which need a restart. For a broker that runs elsewhere, run
+`hushmq broker config` again, copy the files and make the broker reload them
 (after a change of hosts, ports or TLS: restart it).
 
 Settings without a default must be given. Unknown settings are refused.

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from hushmq.__main__ import main
 from hushmq.broker.contract.topics import Topics
@@ -162,6 +163,20 @@ def test_a_spoilt_description_changes_nothing(folder: Path, capsys: pytest.Captu
         assert "site_reloaded" in run.hear()
 
 
+@pytest.mark.slow
+def test_another_way_to_identify_needs_a_restart(folder: Path) -> None:
+    """Passwords stay in force: a running broker would otherwise let anyone in without one."""
+    with Running(folder) as run:
+        good = (folder / "site.toml").read_text()
+        assert 'identify = "password"' in good
+        save(folder, good.replace('identify = "password"', 'identify = "certificate"'))
+        line = run.hear()
+        assert "site_reload_refused" in line
+        assert "identify" in line
+        save(folder, good)
+        assert "site_reloaded" in run.hear()
+
+
 def test_config_writes_what_it_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every file printed exists, secret files are private, and paths are those of the broker's machine."""
     for kind in ("nats", "mosquitto"):
@@ -226,7 +241,11 @@ def test_show_and_renew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         "calibrator": True,
         "subscriber": False,
     }
+    authority = SiteFolder(site).authority
+    old = x509.load_pem_x509_certificate(authority.files("calibrator")[0].read_bytes()).serial_number
     assert hushmq("broker", "renew", "--site", site, "calibrator", "--out", tmp_path / "c") == 0
+    revoked = x509.load_pem_x509_crl(authority.revoked.read_bytes())
+    assert [one.serial_number for one in revoked] == [old]
     assert hushmq("broker", "show", "--site", site) == 0
     handed = (tmp_path / "c" / "certificate.pem").read_bytes()
     assert handed == SiteFolder(site).authority.files("calibrator")[0].read_bytes()
