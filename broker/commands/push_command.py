@@ -7,6 +7,7 @@ import json
 import sys
 import time
 import tomllib
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,9 @@ def _plan(policy: Policy, received: Received) -> Plan:
         setting = received.settings.get(name)
         before = None
         if old is not None and setting is not None:
-            before = forecast(old, setting.theta.chains, devices=devices, noise=setting.noise.noise)
+            # Where the old policy can no longer be kept, a new one must still be possible to push.
+            with suppress(Problem):
+                before = forecast(old, setting.theta.chains, devices=devices, noise=setting.noise.noise)
         same = setting is not None and old is not None and old.theta.start == stream.theta.start
         theta = _hull(
             setting.theta if setting is not None and same else stream.theta.start, stream.theta.floor

@@ -13,7 +13,7 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.broker.contract.signature import Signed
 from hushmq.broker.contract.topics import Topics, parse
-from hushmq.broker.mqtt.connection import Connection
+from hushmq.broker.mqtt.connection import Connection, Offline
 from hushmq.broker.mqtt.endpoint import Endpoint
 from hushmq.broker.service.log import logger
 
@@ -77,7 +77,10 @@ class Watcher:
 
         An acknowledgement would prove nothing: brokers acknowledge forbidden messages, too.
         """
-        self._connection.publish(self.topics.policy, payload, retain=True)
+        try:
+            self._connection.publish(self.topics.policy, payload, retain=True)
+        except Offline as error:
+            raise Problem(f"--broker: the connection was lost before the policy was sent: {error}") from None
         with self._arrival:
             back = self._arrival.wait_for(lambda: self.received.policy == policy, timeout)
         if not back:

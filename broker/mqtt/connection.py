@@ -267,7 +267,11 @@ class Connection:
             callback(*arguments)
         except Exception as error:  # noqa: BLE001  # a caller's mistake must not end the connection
             self.failures += 1
-            self._log.error("callback_failed", callback=callback.__qualname__, error=type(error).__name__)
+            self._log.error(
+                "callback_failed",
+                callback=getattr(callback, "__qualname__", type(callback).__name__),
+                error=type(error).__name__,
+            )
 
 
 def _in_words(error: Exception) -> str:

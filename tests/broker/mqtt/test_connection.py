@@ -395,7 +395,7 @@ def test_a_callback_may_raise_without_harm(
             log=log,
         )
         assert device.wait_connected(PATIENCE)
-        device.publish(T.seen("wearable-1"), b"first", on_acknowledged=fail)
+        device.publish(T.seen("wearable-1"), b"first", on_acknowledged=partial(fail))
         wait_for(lambda: raised == [b"first"], "the first message")
         device.publish(T.seen("wearable-1"), b"second")
         inbox.wait(b"second")
