@@ -4,8 +4,8 @@ A policy is applied if and only if
 
 - an ops key has signed it, it is for this cohort, and its version is above the applied one;
 - every audience's ε is within the device's limit;
-- no stream in use changes its period (ticks of another period are other instants) or its number of states (an account
-  belongs to one chain model).
+- no stream in use changes its period (ticks of another period are other instants), and none of the applied policy its
+  number of states (an account belongs to one chain model).
 
 A noise setting is applied if and only if
 
@@ -215,7 +215,7 @@ class Settings:
                     f"{name}: {len(old.states)} states are in use, and their number never changes: give it a new name",
                 )
         self.policy = policy
-        self.noise = {}
+        self.noise, self.noise_refusals = {}, {}
         return True
 
     def _apply_noise(self, stream: str, payload: bytes, address: Address | None = None) -> bool:

@@ -32,7 +32,7 @@ class Mechanism:
     """The noise of one stream under one setting, independent at every tick: flips of bits, or an emission matrix."""
 
     def __init__(self, setting: NoiseSetting) -> None:
-        self.version = setting.version
+        self.setting = setting
         self._bits = bits_for(setting.noise.k)
         self._perturber: Perturber | CategoryPerturber
         match setting.noise:
@@ -54,7 +54,7 @@ class Mechanism:
                 count=len(run),
                 bits=self._bits,
                 states=states_sent,
-                noise=self.version,
+                noise=self.setting.version,
             )
             made.append(MadeBatch(stream, batch.first, batch.last, encode(batch)))
             after = batch.last

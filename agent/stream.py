@@ -45,7 +45,7 @@ class Stream:
         """Perturb with this setting from the next beat on; with None, not at all."""
         if setting is None:
             self._mechanism = None
-        elif self._mechanism is None or self._mechanism.version != setting.version:
+        elif self._mechanism is None or self._mechanism.setting != setting:
             self._mechanism = Mechanism(setting)
 
     @property

@@ -62,7 +62,8 @@ class StoredReleases:
             )
             gone += [key for key in unsent if key[:2] == window][:-RELEASES]
         for key in gone:
-            unsent.pop(key, None)
+            if unsent.pop(key, None) is None:
+                continue  # delivered from an outbox that was found corrupt since
             db.execute("UPDATE release SET payload = NULL WHERE (stream, window, first) = (?, ?, ?)", key)
             # The newest row is kept: it records that its window has been released.
             db.execute(

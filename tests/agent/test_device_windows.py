@@ -160,6 +160,14 @@ def made(first: int, payload: bytes = b"r") -> MadeRelease:
     return MadeRelease("motion", "hour", first, payload)
 
 
+def test_a_delivery_that_the_outbox_does_not_know_changes_nothing(tmp_path: Path) -> None:
+    """A release is acknowledged after its outbox was found corrupt and renamed: the agent goes on."""
+    outbox = Outbox(tmp_path, max_bytes=10**6, max_age_s=100)
+    outbox.commit([], periods={}, seen={}, now_ms=0, delivered=[("motion", "hour", 0)])
+    assert outbox.releases.unsent == outbox.releases.released == {}
+    outbox.close()
+
+
 def test_a_window_is_released_once_for_ever(tmp_path: Path) -> None:
     """A window is not released again, even after delivery and reopening of the outbox."""
     outbox = Outbox(tmp_path, max_bytes=10**6, max_age_s=100)
