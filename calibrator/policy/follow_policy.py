@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection, delete, insert, select
 from structlog.typing import FilteringBoundLogger
 
+from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
@@ -48,6 +49,7 @@ class FollowedPolicy:
             raise Rejected(Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.version}")
         for name, stream in policy.streams.items():
             _check_unchanged(name, self.streams.get(name), stream)
+            _check_states(db, name, stream)
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
         # Another calibrator on this database may have followed it already.
@@ -58,6 +60,18 @@ class FollowedPolicy:
         self.policy = policy
         self._log.info("policy_adopted", version=policy.version)
         return policy
+
+
+def _check_states(db: Connection, name: str, new: StreamPolicy) -> None:
+    """Rejected if settings were made under this name for another number of states, however long ago."""
+    row = db.execute(select(store.setting.c.payload).where(store.setting.c.stream == name).limit(1)).first()
+    if row is not None and Signed[NoiseSetting].model_validate_json(row.payload).message.noise.k != len(
+        new.states
+    ):
+        raise Rejected(
+            Reason.STATES_CHANGED,
+            f"{name}: the ledger has entries for another number of states under this name: use a new one",
+        )
 
 
 def _check_unchanged(name: str, old: StreamPolicy | None, new: StreamPolicy) -> None:

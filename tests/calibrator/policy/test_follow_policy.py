@@ -6,17 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason
 from hushmq.calibrator.ingest.inbox import Arrived
 from tests.calibrator.site import (
     OPS,
     STRANGER,
+    STREAM,
     TOPICS,
     desk,
     policy,
     signed,
     sqlite,
+    stream_policy,
 )
+from tests.calibrator.test_more_states import stream_policy as four_states
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,17 @@ def test_keys_are_rotated_by_trusting_two(tmp_path: Path) -> None:
         here.adopt()
         here.cohort.receive([Arrived(TOPICS.policy, signed(policy(2), STRANGER))])
         assert here.cohort.policy == policy(2)
+
+
+def test_a_stream_that_comes_back_has_as_many_states_as_before(tmp_path: Path) -> None:
+    """Its settings and learned Θ are kept when a policy drops it: another number of states would not fit them."""
+    other = Policy(version=2, cohort="test", streams={"other": stream_policy()})
+    again = Policy(version=3, cohort="test", streams={STREAM: four_states()})
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        here.cohort.calibrate()
+        for message in (other, again):
+            here.cohort.receive([Arrived(TOPICS.policy, signed(message))])
+        assert here.cohort.rejected == {Reason.STATES_CHANGED: 1}
+        here.cohort.receive([Arrived(TOPICS.policy, signed(policy(4)))])
+        assert here.cohort.policy == policy(4)
