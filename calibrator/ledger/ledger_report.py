@@ -86,7 +86,7 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
     policy = stream_policy(db, stream)
     theta = None
     history: list[LossPoint] = []
-    operator = 0.0
+    spent = operator = 0.0
     entries = read_entries(db, stream)
     if policy is not None:
         theta = theta_of_stream(db, stream, policy)
@@ -98,13 +98,13 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
         for row in entries:
             public.charge(row.id, debit_of(row, noises))
             history.append(LossPoint(row.id, row.at, accounts.public_loss()))
-        operator = accounts.operator_loss(db)
+        spent, operator = accounts.public_loss(), accounts.operator_loss(db)
     return StreamLedger(
         stream=stream,
         policy=policy,
         theta=theta,
         entries=entries,
-        public=history[-1].loss if history else 0.0,
+        public=spent,
         operator=operator,
         history=history,
         late=late_ticks(db, stream),

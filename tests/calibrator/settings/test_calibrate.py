@@ -16,6 +16,7 @@ from hushmq.broker.contract.policy_message import Audiences, DeviceWindow, Strea
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import PrivateKey, verify
 from hushmq.calibrator.ledger.device_exposure import DeviceExposure
+from hushmq.calibrator.ledger.ledger_report import read_ledger
 from hushmq.calibrator.ledger.live_accounts import read_accounts
 from hushmq.calibrator.settings.calibrate import Issuer, calibrate_cohort
 from hushmq.calibrator.settings.choose_noise import WORTH_PUSHING, mixable
@@ -227,6 +228,10 @@ def test_device_made_windows_are_left_room_for(tmp_path: Path) -> None:
     trust = Trust(ops=(), calibrator=(), epsilon_max=10.0, rho_min=0.001)
     with desk(sqlite(tmp_path)) as here:
         here.adopt(policy(device_windows=windows))
+        with here.engine.connect() as db:
+            report = read_ledger(db, STREAM)
+        assert report.entries == []
+        assert report.public > 0  # device windows cost the public account before anything is charged
         setting = here.cohort.calibrate()[STREAM].message
         check_noise(setting, stream, trust)
         plain = optimal_noise(WIDE, 4.0, "prior")
