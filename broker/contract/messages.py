@@ -54,7 +54,7 @@ class Batch(Message):
     after: Tick | None
     count: Annotated[int, Field(ge=1, le=65_536)]
     bits: Annotated[int, Field(ge=1, le=8)] = 1
-    states: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+    states: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$", repr=False)]
     noise: Version
 
     @property

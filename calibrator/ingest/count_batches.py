@@ -51,7 +51,7 @@ class CountedStates:
     first: int
     last: int
     noise: int
-    states: bytes
+    states: bytes = field(repr=False)
 
 
 @dataclass(slots=True)

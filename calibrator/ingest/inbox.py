@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from structlog.typing import FilteringBoundLogger
 
@@ -24,7 +24,7 @@ class Arrived:
     """A message as the network brought it."""
 
     topic: str
-    payload: bytes
+    payload: bytes = field(repr=False)
 
 
 class Inbox:

@@ -17,7 +17,7 @@ class TiltBounds:
     """For each Θ, ε and adversary the largest tilt known to keep ε, and the smallest known to exceed it.
 
     The loss rises with the tilt, so an answer also holds for every smaller tilt, or for every larger one. Whoever asks
-    repeatedly owns one: a stream's settings do (calibrator/ledger/issued_noise.py).
+    repeatedly owns one: a stream's settings do (calibrator/ledger/device_bounds.py).
     """
 
     _known: dict[tuple[Theta, float, Adversary], tuple[float, float]] = field(default_factory=dict)

@@ -25,9 +25,9 @@ class BinarySums:
     """
 
     ticks: int = 0
-    ones: int = 0
+    ones: int = field(default=0, repr=False)
     starts: list[int] = field(default_factory=lambda: [0] * len(BANDS))
-    changes: list[int] = field(default_factory=lambda: [0] * len(BANDS))
+    changes: list[int] = field(default_factory=lambda: [0] * len(BANDS), repr=False)
 
     @property
     def groups(self) -> list[list[int]]:

@@ -6,7 +6,7 @@ each of them moves by 2 in all: 4. The noise on a band of w lags has scale c·w�
 so the whole vector costs (2 + Σ 4/c)/s: the Laplace mechanism, on coordinates divided by 1, c·w, … (The noise of
 calibrator/models/binary/binary_statistics.py grows with the number of coordinates; here they are too many for it.)
 
-The bands, and what is counted from the same starting ticks, are those of calibrator/models/binary/binary_statistics.py.
+The bands are those of calibrator/models/lag_bands.py; starting ticks are counted as for two states.
 `CategoricalSums` counts one run after the other; `pairs_of` many runs of one length at once.
 """
 
@@ -42,9 +42,9 @@ class CategoricalSums:
 
     k: int
     ticks: int = 0
-    counts: Integers = field(init=False)
+    counts: Integers = field(init=False, repr=False)
     starts: list[int] = field(default_factory=lambda: [0] * len(BANDS))
-    pairs: Integers = field(init=False)
+    pairs: Integers = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(self.k, dtype=np.int64)

@@ -7,11 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from hushmq.broker.contract.messages import Batch
 from hushmq.broker.service.log import logger
 from hushmq.calibrator.ingest import inbox as inbox_module
 from hushmq.calibrator.ingest import settling as settling_module
+from hushmq.calibrator.ingest.count_batches import CountedStates
 from hushmq.calibrator.ingest.inbox import Arrived, Inbox
 from hushmq.calibrator.ingest.settling import SETTLING_S, Settling
+from hushmq.calibrator.models.binary.binary_statistics import BinarySums
+from hushmq.calibrator.models.categorical.categorical_statistics import CategoricalSums
 
 
 def message(number: int) -> Arrived:
@@ -54,3 +58,22 @@ def test_settled_when_what_arrived_in_the_first_second_was_taken(
     assert settling.settled(connected=True)
     inbox.put(message(3))
     assert settling.settled(connected=False)
+
+
+def test_no_description_contains_states() -> None:
+    """What an exception or a debugger might print of counted material has neither states nor exact sums."""
+    message = Batch(first=5, after=None, count=8, bits=1, states="qg==", noise=1)
+    sums = BinarySums()
+    sums.add(b"\1" * 64)
+    several = CategoricalSums(3)
+    several.add(b"\2" * 64)
+    shown = [
+        repr(message),
+        repr(Arrived("topic", b"qg==")),
+        repr(CountedStates(5, 12, 1, b"qg==")),
+        repr(sums),
+        repr(several),
+    ]
+    assert not [
+        text for text in shown if "qg==" in text or "ones" in text or "counts" in text or "pairs" in text
+    ]
