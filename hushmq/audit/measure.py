@@ -144,7 +144,7 @@ class _Sampler:
         self.done = 0
 
     def random(self, ticks: int, states: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Uniformly random states, from random bytes by a translation table, and their outputs."""
+        """Independent random states, from random bytes by a translation table, and their outputs."""
         for size in _chunks(ticks, CHUNK):
             drawn = os.urandom(size).translate(states)
             yield drawn, self._outputs(drawn)

@@ -1,4 +1,4 @@
-"""The processes of the demo: started, restarted when they end, and stopped within two seconds."""
+"""The processes of the demo: started, restarted when they end, and stopped in the end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision.broker_process import spawn
 
 MAX_STARTS = 5
-STOP_TIMEOUT_S = 2.0
-"""Seconds that a process may take to stop before it is killed."""
 
 
 @dataclass(slots=True)
@@ -63,7 +61,7 @@ class DemoProcesses:
             one.start()
         return [one.name for one in dead]
 
-    def stop(self, names: Sequence[str] | None = None, *, patience: float = STOP_TIMEOUT_S) -> None:
+    def stop(self, names: Sequence[str] | None = None, *, patience: float) -> None:
         """Terminates the processes, and kills those that have not ended after `patience` seconds."""
         leaving = [
             one for one in self.processes if one.process is not None and (names is None or one.name in names)

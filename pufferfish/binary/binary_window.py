@@ -1,7 +1,7 @@
 """The window methods for two states, with a Θ of intervals of q and r.
 
 - `tilted-quilt`, `least-noise`: τ = min(log M0, log M1), the closed form of docs/theory.md, Theorem 3. It is exact for
-  both adversaries, so no other method allows a larger tilt.
+  both adversaries where q + r ≤ 1, so no other method allows a larger tilt there; beyond, a larger one may exist.
 - `mqm-exact`: τ = 1/scale of SWC's Algorithm 3 at the corner (q−, r−), for the prior adversary.
 - `mqm-approx`: τ = 1/scale of SWC's Algorithm 4 for the least π and the least gap in Θ, for the prior adversary.
 

@@ -44,6 +44,12 @@ def window_limit(theta: CategoricalTheta, method: Method, epsilon: float, advers
 
 @lru_cache(maxsize=8192)
 def window_tilt(theta: CategoricalTheta, method: Method, epsilon: float, adversary: Adversary) -> float:
-    """The largest tilt that the method allows and a timeline prices within ε; 0 if there is none."""
+    """The largest tilt that the method allows and a timeline prices within ε; 0 if there is none.
+
+    ValueError where the method does not hold.
+    """
+    reason = method_error(method, adversary)
+    if reason is not None:
+        raise ValueError(reason)
     proved = largest_tilt_within(theta, epsilon)
     return min(proved, window_limit(theta, method, epsilon, adversary)) if method == "mqm-exact" else proved

@@ -79,7 +79,7 @@ class TransitionIntervals:
         highs: Callable[[float, float], float],
     ) -> TransitionIntervals:
         if self.k != other.k:
-            raise ValueError(f"classes of {self.k} and of {other.k} states have nothing in common")
+            raise ValueError(f"Θ of {self.k} and of {other.k} states have nothing in common")
         return TransitionIntervals(
             _entrywise(lows, self.low, other.low), _entrywise(highs, self.high, other.high)
         )

@@ -187,5 +187,5 @@ def test_agents_and_calibrator_live_through_the_death_of_a_node(
 
         wait_for(lambda: all(whole(name) for name in devices), "the holes to be filled", ELECTION)
     finally:
-        processes.stop()
+        processes.stop(patience=2.0)
         ops.stop()

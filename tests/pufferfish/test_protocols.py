@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hushmq.broker.contract.theta_message import theta_message
+from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
@@ -13,6 +14,8 @@ from tests.calibrator.test_more_states import around
 
 BINARY = BinaryTheta(0.01, 0.02, 0.02, 0.05)
 THETAS: list[Theta] = [BINARY, around(0.2).chains]
+WEAKER: dict[int, Adversary] = {2: "informed", 4: "prior"}
+"""By number of states, an adversary against whom some window method does not hold."""
 NOISES: list[Noise] = [BinaryNoise(0.2, 0.3), CategoricalNoise.response(3, 1.5)]
 
 
@@ -36,6 +39,8 @@ def test_tilts_within_epsilon_cost_no_more(theta: Theta) -> None:
     tau = theta.window_tilt("tilted-quilt", 1.0, "prior")
     assert theta.constant_loss(tau, tau, "prior") <= 1.0
     assert theta.method_error("tilted-quilt", "prior") is None
+    with pytest.raises(ValueError, match="mqm-"):
+        theta.window_tilt("mqm-exact" if theta.states == 2 else "mqm-approx", 1.0, WEAKER[theta.states])
     assert "prior adversary only" in (theta.method_error("mqm-exact", "informed") or "")
 
 
