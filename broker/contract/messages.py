@@ -1,8 +1,9 @@
 """One pydantic model per message of the wire contract. A message carries its version `v`; unknown fields are refused.
 
-Within version 1, the meaning of a field, its unit and whether it is required never change. A new optional field
+Within one version, the meaning of a field, its unit and whether it is required never change. A new optional field
 needs a new version, because readers refuse unknown fields: a device must not apply half of a setting that it does
-not understand.
+not understand. A reader knows all versions up to its own (`v: Literal[1, 2] = 2`); what an older one lacks has its
+default.
 """
 
 from __future__ import annotations
@@ -245,10 +246,13 @@ def _rejection(model: type[BaseModel], error: ValidationError) -> Rejected:
     return Rejected(reason, f"{model.__name__}: {where}: {what}")
 
 
-def canonical(message: BaseModel) -> bytes:
-    """Return the bytes of a message that are signed: JSON with sorted keys, without spaces, in UTF-8."""
+def canonical(message: BaseModel, *, as_sent: bool = False) -> bytes:
+    """Return the bytes of a message that are signed: JSON with sorted keys, without spaces, in UTF-8.
+
+    With `as_sent`, only the fields that its sender wrote: a message signed before a field existed stays valid.
+    """
     return json.dumps(
-        message.model_dump(mode="json"),
+        message.model_dump(mode="json", exclude_unset=as_sent),
         sort_keys=True,
         separators=(",", ":"),
         ensure_ascii=False,

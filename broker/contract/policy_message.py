@@ -179,7 +179,8 @@ class StreamPolicy(Message):
 class Policy(Message):
     """`policy`, retained, signed by ops: the rules that every device of the cohort follows."""
 
-    v: Literal[1] = 1
+    v: Literal[1, 2] = 2
+    """Version 2 has all fields; a policy of version 1, signed before they existed, has their defaults."""
     version: Version
     cohort: Level
     streams: Annotated[dict[Level, StreamPolicy], Field(min_length=1, max_length=64)]

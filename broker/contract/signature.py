@@ -41,8 +41,8 @@ SEAL = b"hushmq/1/seal\n"
 """Prefix of a sealed text, so that a seal is never valid as the signature of a message."""
 
 
-def _signed_bytes(message: Policy | NoiseSetting) -> bytes:
-    return f"hushmq/1/{type(message).__name__}\n".encode() + canonical(message)
+def _signed_bytes(message: Policy | NoiseSetting, *, as_sent: bool = False) -> bytes:
+    return f"hushmq/1/{type(message).__name__}\n".encode() + canonical(message, as_sent=as_sent)
 
 
 class PublicKey:
@@ -61,8 +61,8 @@ class PublicKey:
         return b64encode(self.raw).decode()
 
     def verifies(self, message: Policy | NoiseSetting, signature: bytes) -> bool:
-        """Whether the matching private key made the signature for the message."""
-        return self._fits(signature, _signed_bytes(message))
+        """Whether the matching private key made the signature for the message, as it was received."""
+        return self._fits(signature, _signed_bytes(message, as_sent=True))
 
     def sealed(self, text: bytes, seal: str) -> bool:
         """Whether the matching private key sealed the text."""

@@ -26,14 +26,16 @@ confirms in `seen` that a batch has arrived.
 
 _RULES = """## What may change
 
-- Within version 1, the meaning of a field, its unit and whether it is required never change, and no field is added:
-  readers refuse unknown fields, because a device must not apply half of a setting that it does not understand.
-- Any other change is a new version `v` of that message. A reader refuses an unknown version with `unknown-version`,
-  whatever other fields the message has, and keeps what it has.
+- Within one version `v` of a message, the meaning of a field, its unit and whether it is required never change, and no
+  field is added: readers refuse unknown fields, because a device must not apply half of a setting that it does not
+  understand.
+- Any other change is a new version of that message. Older versions stay readable: a field they lack has its default.
+  A reader refuses an unknown version with `unknown-version`, whatever other fields the message has, and keeps what it
+  has.
 - A new layout of the topics gets a new number in `hush/1`; old and new layouts can share one broker.
 - Reason codes are never renamed and never reused; new ones may be added.
 - A signature covers the bytes `hushmq/1/<message type>`, a line feed, and the message as JSON with sorted keys, without
-  spaces, in UTF-8. These bytes never change for a message of version 1.
+  spaces, in UTF-8, with the fields that were sent. These bytes never change for a message that was once signed.
 - The tests contain stored messages of every type, and stored refusals.
 """
 

@@ -60,7 +60,7 @@ REFUSED_POLICIES: list[tuple[bytes, Reason]] = [
     (sign(policy(4), CALIBRATOR), Reason.UNKNOWN_KEY),
     (tampered(policy(4), lambda tree: tree["message"].update(version=5)), Reason.BAD_SIGNATURE),
     (tampered(policy(4), lambda tree: tree.update(signature="A" * 86 + "==")), Reason.BAD_SIGNATURE),
-    (tampered(policy(4), lambda tree: tree["message"].update(v=2)), Reason.UNKNOWN_VERSION),
+    (tampered(policy(4), lambda tree: tree["message"].update(v=3)), Reason.UNKNOWN_VERSION),
     (tampered(policy(4), lambda tree: tree["message"].update(surprise=1)), Reason.MALFORMED),
     (sign(policy(2)), Reason.STALE_VERSION),
     (sign(policy(3, period_ms=3)), Reason.STALE_VERSION),

@@ -78,7 +78,7 @@ def test_json_lines(
     assert main([*options(publishing_broker, tmp_path, "ops"), "--json", *given]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(found) == 4
-    assert all(one["retained"] and one["message"]["v"] == 1 for one in found)
+    assert all(one["retained"] and one["message"]["v"] >= 1 for one in found)
 
 
 def test_a_subscriber_sees_releases(

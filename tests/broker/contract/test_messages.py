@@ -267,7 +267,7 @@ def test_the_version_cannot_be_left_out(kind: str) -> None:
 
 def test_a_newer_version_is_reported_as_such_whatever_else_it_has() -> None:
     """The unknown fields of a new version do not hide that its version is unknown."""
-    tree = {"aaa": 1, **stored("Policy"), "v": 2, "zzz": 1}
+    tree = {"aaa": 1, **stored("Policy"), "v": 3, "zzz": 1}
     with pytest.raises(Rejected) as caught:
         decode(Policy, json.dumps(tree).encode())
     assert caught.value.reason is Reason.UNKNOWN_VERSION

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,12 @@ def test_what_is_signed_is_verified() -> None:
 
 @pytest.mark.parametrize("file", sorted((STORED / "signed").glob("*.json")), ids=lambda file: file.stem)
 def test_a_stored_signature_still_holds(file: Path) -> None:
-    """The signed bytes never change: what version 1 signed is verified for ever, and signing is deterministic."""
+    """The signed bytes never change: what was once signed is verified for ever, and signing is deterministic."""
     payload, plain = file.read_bytes(), (STORED / "v1" / file.name).read_bytes()
-    if file.stem.startswith("Policy"):
-        policy = verify(Policy, payload, [KEY.public])
-        assert policy == decode(Policy, plain)
-        again = encode(KEY.sign(policy))
-    else:
-        setting = verify(NoiseSetting, payload, [KEY.public])
-        assert setting == decode(NoiseSetting, plain)
-        again = encode(KEY.sign(setting))
-    assert tree(again)["signature"] == tree(payload)["signature"]
+    kind: Any = Policy if file.stem.startswith("Policy") else NoiseSetting
+    message = verify(kind, payload, [KEY.public])
+    assert message == decode(kind, plain)
+    assert encode(KEY.sign(message)) == encode(KEY.sign(message))
 
 
 def test_two_keys_are_valid_while_one_replaces_the_other() -> None:
@@ -124,7 +120,7 @@ def test_a_signature_for_one_model_is_not_valid_for_another() -> None:
 
 def test_a_newer_version_inside_is_reported_as_such() -> None:
     """An unknown version, of the envelope or the message, is reported as such before the signature is verified."""
-    for change in ({"v": 2}, {"message": {**tree(encode(POLICY)), "v": 2}}):
+    for change in ({"v": 2}, {"message": {**tree(encode(POLICY)), "v": 3}}):
         signed = {**tree(encode(KEY.sign(POLICY))), **change}
         with pytest.raises(Rejected) as caught:
             verify(Policy, json.dumps(signed).encode(), [KEY.public])
@@ -200,3 +196,22 @@ def test_missing_files_and_folders_are_problems(tmp_path: Path) -> None:
 def test_a_private_key_is_in_no_repr() -> None:
     """The repr and text of a private key do not show it."""
     assert "AQEB" not in f"{KEY!r} {KEY} {vars(KEY)}"
+
+
+def test_a_message_signed_before_a_field_existed_is_still_verified() -> None:
+    """The signature covers the fields that were sent; one that is left out afterwards breaks it."""
+    before = tree(encode(POLICY))
+    del before["streams"]["motion"]["misfit"]
+    signature = b64encode(
+        KEY._key.sign(
+            b"hushmq/1/Policy\n"
+            + json.dumps(before, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        )
+    ).decode()
+    signed = {"v": 1, "message": before, "key": KEY.public.id, "signature": signature}
+    assert verify(Policy, json.dumps(signed).encode(), [KEY.public]) == POLICY
+    shortened = tree(encode(KEY.sign(POLICY)))
+    del shortened["message"]["streams"]["motion"]["misfit"]
+    with pytest.raises(Rejected) as caught:
+        verify(Policy, json.dumps(shortened).encode(), [KEY.public])
+    assert caught.value.reason is Reason.BAD_SIGNATURE
