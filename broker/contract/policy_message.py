@@ -18,6 +18,9 @@ from hushmq.pufferfish.window_method import Method
 MOST_LEARNED_STATES = 8
 """With more states Θ is not learned: charged statistics would say too little about k² transitions."""
 
+LONGEST_FILL_S = 7 * 86_400
+"""The longest absence that a policy may have filled: a week."""
+
 
 class Threshold(Message):
     """State 1 for values at or above `at`, state 0 below; within `hysteresis` of `at` the previous state is kept."""
@@ -119,6 +122,20 @@ class StreamPolicy(Message):
     """The share of a window's public tilt that is charged for the statistics from which Θ is learned."""
     misfit: Literal["cover", "report"] = "cover"
     """Whether Θ also covers correlation over long lags that no fitted first-order chain has, or only reports it."""
+    stand_in: str | None = None
+    """The state that is perturbed where there is no value, or one that matches no state; None: the first state."""
+    fill_s: Annotated[int, Field(ge=0, le=LONGEST_FILL_S)] = 3600
+    """The longest absence, in seconds, whose ticks are published afterwards with the stand-in; 0: none is."""
+
+    @property
+    def stand_in_state(self) -> int:
+        """The number of the stand-in state."""
+        return 0 if self.stand_in is None else self.states.index(self.stand_in)
+
+    @property
+    def fill_ticks(self) -> int:
+        """The largest number of missed ticks that are filled."""
+        return self.fill_s * 1000 // self.period_ms
 
     @property
     def learned_share(self) -> float:
@@ -151,6 +168,12 @@ class StreamPolicy(Message):
                 f"adversary = {self.adversary!r} is supported for two states only: "
                 'with more, write adversary = "prior"'
             )
+        return self
+
+    @model_validator(mode="after")
+    def _stand_in_is_a_state(self) -> Self:
+        if self.stand_in is not None and self.stand_in not in self.states:
+            raise ValueError("stand_in must be one of states")
         return self
 
     @model_validator(mode="after")
