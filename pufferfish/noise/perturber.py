@@ -2,16 +2,23 @@
 
 A probability is realised as a number of the 2^64 equally likely words. Thresholds are rounded towards more noise, so
 the realised tilt never exceeds the stated one (docs/theory.md, section 9). Error texts contain no state.
+
+Noise is drawn before the state is known: `prepare` draws one word per tick and works out the output for every state
+that the tick may have; `select` then picks one of them by index. So the time a draw takes can depend on the word but
+not on the state, and neither the work nor the branches of a selection depend on the state or on the outcome. The
+outputs of one tick for different states share its word. That leaves the law exact: a tick has one state, of its
+outputs one is ever used, and for each state the words that give an output are as many as its probability states.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
@@ -31,14 +38,61 @@ class Perturber:
     def __init__(self, noise: BinaryNoise) -> None:
         self._thresholds = (threshold(noise.rho0), threshold(noise.rho1))
 
+    def prepare(self, count: int) -> BitDraws:
+        """The noise of `count` ticks, drawn before their states are known."""
+        flip0, flip1 = self._thresholds
+        words = _words(count)
+        return BitDraws(bytes([word < flip0 for word in words]), bytes([word >= flip1 for word in words]))
+
     def perturb(self, states: Iterable[int]) -> bytes:
         """One perturbed byte, 0 or 1, for each state."""
         raw = bytes(states)
-        if raw.strip(b"\0\1"):
+        return self.prepare(len(raw)).select(raw)
+
+
+class Draws(ABC):
+    """Noise of some ticks, drawn ahead. It is used once: the same noise on two states would tell their difference."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._used = False
+
+    def select(self, states: Iterable[int]) -> bytes:
+        """One perturbed byte for each state, in order; ValueError for other states, or another number of them."""
+        raw = bytes(states)
+        if self._used:
+            raise RuntimeError("noise was about to be used a second time")
+        if len(raw) != self._count:
+            raise ValueError(f"noise was drawn for {self._count} ticks; there must be as many states")
+        self._check(raw)
+        self._used = True
+        return self._select(raw)
+
+    @abstractmethod
+    def _check(self, states: bytes) -> None:
+        """Raise ValueError, without naming it, if a state is none that the noise is for."""
+
+    @abstractmethod
+    def _select(self, states: bytes) -> bytes:
+        """The outputs of valid states."""
+
+
+class BitDraws(Draws):
+    """For each tick its output in state 0 and its output in state 1."""
+
+    def __init__(self, zeros: bytes, ones: bytes) -> None:
+        super().__init__(len(zeros))
+        # As integers with one byte per tick; the byte 1 in front keeps their length when the first outputs are 0.
+        self._zeros = int.from_bytes(b"\1" + zeros)
+        self._differ = int.from_bytes(zeros) ^ int.from_bytes(ones)
+
+    def _check(self, states: bytes) -> None:
+        if states.strip(b"\0\1"):
             raise ValueError("a state is not 0 or 1; the perturber of bits takes only these")
-        flips = self._thresholds
-        words = memoryview(os.urandom(8 * len(raw))).cast("Q")
-        return bytes([state ^ (word < flips[state]) for state, word in zip(raw, words, strict=True)])
+
+    def _select(self, states: bytes) -> bytes:
+        chosen = self._zeros ^ (self._differ & int.from_bytes(b"\1" + states))
+        return chosen.to_bytes(self._count + 1)[1:]
 
 
 def word_counts(emission: Sequence[Sequence[float]]) -> tuple[tuple[int, ...], ...]:
@@ -95,13 +149,45 @@ class CategoryPerturber:
     """Independent noise on categories: state u becomes output z with probability emission[u][z]."""
 
     def __init__(self, emission: Sequence[Sequence[float]]) -> None:
-        self._bounds = [list(accumulate(row))[:-1] for row in word_counts(emission)]
+        bounds = [list(accumulate(row))[:-1] for row in word_counts(emission)]
+        # The bounds of all states together divide the words into cells; within a cell every state has one output.
+        self._cuts = sorted(set(chain.from_iterable(bounds)))
+        self._outputs = [self._outputs_by_cell(row) for row in bounds]
+
+    def _outputs_by_cell(self, bounds: Sequence[int]) -> bytes:
+        """The output in each cell, for the state whose row has these bounds."""
+        ends = [bisect_right(self._cuts, bound) for bound in bounds] + [len(self._cuts) + 1]
+        return b"".join(
+            bytes([output]) * (end - start) for output, (start, end) in enumerate(pairwise([0, *ends]))
+        )
+
+    def prepare(self, count: int) -> CategoryDraws:
+        """The noise of `count` ticks, drawn before their states are known."""
+        cuts = self._cuts
+        return CategoryDraws([bisect_right(cuts, word) for word in _words(count)], self._outputs)
 
     def perturb(self, states: Iterable[int]) -> bytes:
         """One perturbed byte, the number of an output, for each state."""
         raw = bytes(states)
-        if raw and max(raw) >= len(self._bounds):
-            raise ValueError(f"a state is not among the emission's; they are 0 to {len(self._bounds) - 1}")
-        bounds = self._bounds
-        words = memoryview(os.urandom(8 * len(raw))).cast("Q")
-        return bytes([bisect_right(bounds[state], word) for state, word in zip(raw, words, strict=True)])
+        return self.prepare(len(raw)).select(raw)
+
+
+class CategoryDraws(Draws):
+    """For each tick the cell of its word, which determines its output in every state."""
+
+    def __init__(self, cells: Sequence[int], outputs: Sequence[bytes]) -> None:
+        super().__init__(len(cells))
+        self._cells, self._outputs = cells, outputs
+
+    def _check(self, states: bytes) -> None:
+        if states and max(states) >= len(self._outputs):
+            raise ValueError(f"a state is not among the emission's; they are 0 to {len(self._outputs) - 1}")
+
+    def _select(self, states: bytes) -> bytes:
+        outputs = self._outputs
+        return bytes([outputs[state][cell] for state, cell in zip(states, self._cells, strict=True)])
+
+
+def _words(count: int) -> memoryview:
+    """64-bit words from the operating system's generator."""
+    return memoryview(os.urandom(8 * count)).cast("Q")

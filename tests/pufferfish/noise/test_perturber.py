@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.noise import perturber as perturber_module
 from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber, threshold, word_counts
 from tests.pufferfish.sampling import far, plausible
 
@@ -165,3 +172,86 @@ def test_a_refused_state_is_not_named(bad: int) -> None:
         with pytest.raises(ValueError, match="a state is not") as refused:
             perturber.perturb([0, 1, bad])
         assert str(bad) not in str(refused.value)
+
+
+PERTURBERS = (Perturber(BinaryNoise(0.3, 0.2)), CategoryPerturber(THREE))
+
+
+@pytest.mark.parametrize("perturber", PERTURBERS, ids=["bits", "categories"])
+def test_noise_is_drawn_before_the_state_is_known(
+    perturber: Perturber | CategoryPerturber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All randomness and all comparisons are in `prepare`, which is given no state; `select` only picks."""
+    draws = perturber.prepare(300)
+
+    def forbidden(*_: object) -> None:
+        raise AssertionError("drawn or compared after the state was known")
+
+    monkeypatch.setattr("hushmq.pufferfish.noise.perturber._words", forbidden)
+    monkeypatch.setattr("hushmq.pufferfish.noise.perturber.bisect_right", forbidden)
+    assert len(draws.select([n % 2 for n in range(300)])) == 300
+
+
+@pytest.mark.parametrize("perturber", PERTURBERS, ids=["bits", "categories"])
+def test_a_selection_takes_the_same_steps_whatever_states_and_outcomes_are(
+    perturber: Perturber | CategoryPerturber,
+) -> None:
+    """The instructions that are executed, one by one, are those of any other selection."""
+
+    def steps(states: bytes) -> list[tuple[str, int, str]]:
+        draws, found = perturber.prepare(len(states)), []
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            if frame.f_code.co_filename != perturber_module.__file__:
+                return None  # a hook of the test's environment
+            frame.f_trace_opcodes = True
+            found.append((frame.f_code.co_name, frame.f_lasti, event))
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            draws.select(states)
+        finally:
+            sys.settrace(before)
+        return found
+
+    shapes = [steps(states) for states in (bytes(200), b"\1" * 200, b"\0\1" * 100) for _ in range(5)]
+    assert len(shapes[0]) > 20
+    assert all(shape == shapes[0] for shape in shapes)
+
+
+@pytest.mark.parametrize("perturber", PERTURBERS, ids=["bits", "categories"])
+def test_drawn_noise_is_used_once(perturber: Perturber | CategoryPerturber) -> None:
+    """A second use, or a number of states other than that drawn for, is an error."""
+    draws = perturber.prepare(3)
+    with pytest.raises(ValueError, match="for 3 ticks"):
+        draws.select([0, 1])
+    draws.select([0, 1, 0])
+    with pytest.raises(RuntimeError, match="second time"):
+        draws.select([0, 1, 0])
+
+
+@pytest.mark.parametrize("k", [2, 3, 7, 51])
+def test_every_word_gives_each_state_the_output_that_its_own_row_states(k: int) -> None:
+    """At every bound of every row, and beside it, the shared word selects what the state's row alone would."""
+    emission = [[(1 + (3 * u + 5 * z) % 7) / 1.0 for z in range(k)] for u in range(k)]
+    emission = [[share / sum(row) for share in row] for row in emission]
+    rows = [list(accumulate(row))[:-1] for row in word_counts(emission)]
+    words = sorted({bound + off for row in rows for bound in row for off in (-1, 0, 1)} | {0, WORDS - 1})
+    with patch("hushmq.pufferfish.noise.perturber._words", lambda _: words):
+        perturber = CategoryPerturber(emission)
+        for state, row in enumerate(rows):
+            found = perturber.perturb([state] * len(words))
+            assert list(found) == [bisect_right(row, word) for word in words]
+
+
+def test_every_word_gives_each_bit_the_output_that_its_own_threshold_states() -> None:
+    """At both thresholds and beside them."""
+    noise = BinaryNoise(0.3, 0.2)
+    flips = (threshold(noise.rho0), threshold(noise.rho1))
+    words = [bound + off for bound in flips for off in (-1, 0, 1)] + [0, WORDS - 1]
+    with patch("hushmq.pufferfish.noise.perturber._words", lambda _: words):
+        for state in (0, 1):
+            found = Perturber(noise).perturb([state] * len(words))
+            assert list(found) == [state ^ (word < flips[state]) for word in words]
