@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
 from hushmq.pufferfish.adversary import Adversary
-from hushmq.pufferfish.timeline.entry import Entry, Price
+from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.window_method import Method
 
 
@@ -62,7 +62,7 @@ class Timeline(Protocol):
         """Add an entry to the history."""
 
     def price(self) -> Price:
-        """The largest loss at any tick; infinite where nothing is proved."""
+        """The largest loss at any of the ticks it is for; infinite where nothing is proved."""
 
     def price_with(self, entry: Entry) -> Price:
         """The price if the entry were added; the timeline stays as it is."""
@@ -88,8 +88,13 @@ class Theta(Protocol):
     def hull(self, other: Self) -> Self:
         """The smallest Θ of the same form that contains both."""
 
-    def timeline(self, adversary: Adversary, entries: Iterable[Entry] = ()) -> Timeline:
-        """A history under Θ, to be priced as it grows; ValueError where the adversary is not supported."""
+    def timeline(
+        self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
+    ) -> Timeline:
+        """A history under Θ, to be priced as it grows; ValueError where the adversary is not supported.
+
+        With `ticks` its price is the largest loss at these; entries anywhere else still tell something about them.
+        """
 
     def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
         """The loss of these tilts at every tick for ever, worst over Θ; infinite where nothing is proved. Memoised."""

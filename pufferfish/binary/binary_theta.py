@@ -15,7 +15,7 @@ from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 if TYPE_CHECKING:
     from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
     from hushmq.pufferfish.protocols import Theta
-    from hushmq.pufferfish.timeline.entry import Entry
+    from hushmq.pufferfish.timeline.entry import Entry, Ticks
     from hushmq.pufferfish.window_method import Method
 
 
@@ -91,11 +91,13 @@ class BinaryTheta:
             corners.append((self.q_high, self.r_high))
         return corners
 
-    def timeline(self, adversary: Adversary, entries: Iterable[Entry] = ()) -> BinaryTimeline:
-        """A history under Θ, to be priced as it grows."""
+    def timeline(
+        self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
+    ) -> BinaryTimeline:
+        """A history under Θ, to be priced as it grows; with `ticks`, at these alone."""
         from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline  # noqa: PLC0415  # an engine
 
-        return BinaryTimeline(self, adversary, entries)
+        return BinaryTimeline(self, adversary, entries, ticks=ticks)
 
     def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
         """The loss of an endless stream with these tilts at every tick, for the worst chain of Θ."""

@@ -20,7 +20,7 @@ from hushmq.pufferfish.binary.directed_chain import DirectedChain, forgetting_ti
 from hushmq.pufferfish.binary.informed_search import largest_informed_loss
 from hushmq.pufferfish.binary.known_instant import TOLERANCE
 from hushmq.pufferfish.binary.prior_search import LossAtTick, largest_prior_loss
-from hushmq.pufferfish.timeline.entry import Entry, Price
+from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_units
 
 # Exceeds the relative error of rounding and of the ticks beyond the forgetting time.
@@ -31,7 +31,8 @@ class BinaryTimeline:
     """The entries of one stream and audience, priced incrementally.
 
     `span` is the first and the last tick of the stream. Without it the stream is endless in both directions, and the
-    informed adversary may know states before the first entry and after the last.
+    informed adversary may know states before the first entry and after the last. With `ticks` the price is the largest
+    loss at these; beyond the entries a loss falls with the distance, so that one tick stands for all that follow.
     """
 
     def __init__(
@@ -40,10 +41,11 @@ class BinaryTimeline:
         adversary: Adversary = "informed",
         entries: Iterable[Entry] = (),
         *,
-        span: tuple[int, int] | None = None,
+        span: Ticks | None = None,
+        ticks: Ticks | None = None,
     ) -> None:
         check_adversary(adversary)
-        self._adversary, self._span = adversary, span
+        self._adversary, self._span, self._ticks = adversary, span, ticks
         self._soft = not theta.single
         self._chains = theta.worst_corners()
         self._forgetting_time = max(forgetting_time(q, r) for q, r in self._chains)
@@ -58,6 +60,8 @@ class BinaryTimeline:
             if span[0] > span[1]:
                 raise ValueError(f"span is {span}; it must be the first tick and the last, in this order")
             pieces.append((*span, 0, 0))
+        if ticks is not None:
+            pieces.append((ticks[0], ticks[0], 0, 0))
         self._runs = TiltRuns(pieces)
         self._largest_loss: LossAtTick = (0.0, None)
         if self._runs.tilts:
@@ -103,7 +107,14 @@ class BinaryTimeline:
         )
 
     def _largest_loss_between(self, runs: TiltRuns, first: int, last: int) -> LossAtTick:
-        """The larger of the stored largest loss and the largest loss at the ticks first…last."""
+        """The larger of the stored largest loss and the largest loss at the ticks first…last that are priced."""
+        if self._ticks is not None:
+            first, last = max(first, self._ticks[0]), min(last, self._ticks[1])
+            if first > last:
+                return self._largest_loss
+            # No search looks at a part of a run.
+            runs.cut(self._ticks[0])
+            runs.cut(self._ticks[1] + 1)
         window, best, endless = runs.runs_touching(first, last), self._largest_loss, self._span is None
         for chain in self._directed_chains:
             if self._adversary == "prior":

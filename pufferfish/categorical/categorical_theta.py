@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
     from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
     from hushmq.pufferfish.protocols import Theta
-    from hushmq.pufferfish.timeline.entry import Entry
+    from hushmq.pufferfish.timeline.entry import Entry, Ticks
     from hushmq.pufferfish.window_method import Method
 
 
@@ -80,12 +80,14 @@ class CategoricalTheta:
             self.forward.intersect(other.forward), self.backward.intersect(other.backward)
         )
 
-    def timeline(self, adversary: Adversary, entries: Iterable[Entry] = ()) -> CategoricalTimeline:
+    def timeline(
+        self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
+    ) -> CategoricalTimeline:
         """A history under Θ, to be priced as it grows; ValueError against any but the prior adversary."""
         from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline  # noqa: PLC0415  # an engine
 
         _require_prior(adversary)
-        return CategoricalTimeline(self, entries)
+        return CategoricalTimeline(self, entries, ticks=ticks)
 
     def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
         """The certified loss of a stream with the larger tilt at every tick; infinite if there is no certificate.

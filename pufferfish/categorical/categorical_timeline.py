@@ -29,7 +29,7 @@ from hushmq.pufferfish.categorical.contraction import (
     ContractionTable,
     contraction_sides,
 )
-from hushmq.pufferfish.timeline.entry import Entry, Price
+from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats, to_units
 
 SETTLED = 1e-8
@@ -127,11 +127,19 @@ def _step(steps: _Steps, nearest: _NearestTicks) -> float:
 
 
 class CategoricalTimeline:
-    """The entries of one stream and audience, priced incrementally for the worst chain of Θ."""
+    """The entries of one stream and audience, priced incrementally for the worst chain of Θ.
 
-    def __init__(self, theta: CategoricalTheta, entries: Iterable[Entry] = ()) -> None:
+    With `ticks` the price is the largest loss at these.
+    """
+
+    def __init__(
+        self, theta: CategoricalTheta, entries: Iterable[Entry] = (), *, ticks: Ticks | None = None
+    ) -> None:
         self._left, self._right = map(_SideRecursion, contraction_sides(theta))
-        self._runs = TiltRuns([_tilt_piece(entry) for entry in entries])
+        self._ticks = ticks
+        # A piece without a tilt, so that there are bounds for one of the ticks wherever the entries lie.
+        pieces = [] if ticks is None else [(ticks[0], ticks[0], 0, 0)]
+        self._runs = TiltRuns([*pieces, *map(_tilt_piece, entries)])
         self._price = self._certified_price(self._runs)
 
     def add(self, entry: Entry) -> None:
@@ -160,13 +168,25 @@ class CategoricalTimeline:
         for (first, tilt, length), left, right in zip(pieces, lefts, rights, strict=True):
             if to_nats(tilt) + left.largest(length) + right.largest(length) <= worst:
                 continue
-            for offset in _moving_ticks(left.R, right.R, length):
+            for offset in self._offsets(first, length, left.R, right.R):
                 before = left.R[min(offset, len(left.R) - 1)]
                 after = right.R[min(length - 1 - offset, len(right.R) - 1)]
                 loss = to_nats(tilt) + before + after
                 if loss > worst:
                     worst, tick = loss, first + offset
         return Price(worst * (1 + 2.0**-50), tick)
+
+    def _offsets(
+        self, first: int, length: int, left: Sequence[float], right: Sequence[float]
+    ) -> Iterable[int]:
+        """The offsets at which a run's loss must be computed: the others have the bounds of one of these."""
+        if self._ticks is None:
+            yield from _moving_ticks(left, right, length)
+            return
+        low, high = max(0, self._ticks[0] - first), min(length - 1, self._ticks[1] - first)
+        if low <= high:
+            yield from (low, high)
+            yield from (offset for offset in _moving_ticks(left, right, length) if low <= offset <= high)
 
 
 def _rounded(R: float) -> float:

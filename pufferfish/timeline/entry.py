@@ -22,6 +22,10 @@ class Entry:
         check_tilts(self.tau0, self.tau1)
 
 
+Ticks = tuple[int, int]
+"""The first and the last of some ticks, both included."""
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """The largest loss, and a tick that attains it; None if nothing was published."""

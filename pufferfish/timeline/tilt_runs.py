@@ -71,6 +71,11 @@ class TiltRuns:
             old0, old1 = self.tilts[k]
             self.tilts[k] = (old0 + tilt0, old1 + tilt1)
 
+    def cut(self, tick: int) -> None:
+        """Begins a run at `tick`, if it lies between the first tick and the last; no tilt changes."""
+        if self.edges and self.edges[0] < tick < self.edges[-1]:
+            self._split(tick)
+
     def _split(self, tick: int) -> int:
         """The index of the run that begins at `tick`, splitting a run there if necessary."""
         k = bisect_left(self.edges, tick)

@@ -125,3 +125,35 @@ def test_a_class_that_never_forgets_has_no_price() -> None:
     assert CategoricalTimeline(
         CategoricalTheta.of(frozen), [Entry(0, 10**6, 0.1, 0.1)]
     ).price().epsilon == float("inf")
+
+
+@pytest.mark.parametrize("ticks", [(0, 1), (2, 3), (1, 2), (3, 9), (-4, 0)])
+def test_the_price_at_some_ticks_is_the_largest_of_theirs(ticks: tuple[int, int]) -> None:
+    """The worst of all mechanisms has a smaller loss at each of them, whatever is published elsewhere."""
+    rng = np.random.default_rng(3)
+    intervals = around(0.4 * np.eye(3) + 0.6 * rng.dirichlet(np.ones(3), size=3), 0.03, rng)
+    theta, chain = CategoricalTheta.of(intervals), Chain(member(intervals, rng))
+    taus = [0.3, 0.0, 0.6, 1.0]
+    entries = [Entry(t, t, tau, tau) for t, tau in enumerate(taus) if tau]
+    found = CategoricalTimeline(theta, entries, ticks=ticks).price().epsilon
+    added = CategoricalTimeline(theta, ticks=ticks)
+    for entry in entries:
+        added.add(entry)
+    singly = [
+        CategoricalTimeline(theta, entries, ticks=(t, t)).price().epsilon
+        for t in range(ticks[0], ticks[1] + 1)
+    ]
+    assert found == added.price().epsilon == max(singly)
+    inside = [t for t in range(4) if ticks[0] <= t <= ticks[1]]
+    assert max(worst_mechanism(chain, taus, t) for t in inside) <= found + 1e-7
+    assert found <= CategoricalTimeline(theta, entries).price().epsilon
+
+
+def test_a_long_run_is_priced_at_some_of_its_ticks() -> None:
+    """Ticks in the middle of a run, of which no bound moves any more, have the endless price; those outside less."""
+    theta = binary_class(0.2, 0.3)
+    entries = [Entry(0, 99_999, 0.1, 0.1)]
+    middle = CategoricalTimeline(theta, entries, ticks=(50_000, 50_010)).price().epsilon
+    whole = CategoricalTimeline(theta, entries).price().epsilon
+    before = CategoricalTimeline(theta, entries, ticks=(-9, -1)).price().epsilon
+    assert before < CategoricalTimeline(theta, entries, ticks=(0, 0)).price().epsilon < middle == whole
