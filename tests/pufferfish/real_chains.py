@@ -16,11 +16,15 @@ from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.recordings import DATA
 
 
+def heart_rate_states(subject: str) -> list[int]:
+    """A sleeper's heart rate, beat by beat: 1 at or above its mean."""
+    rates = _rates(subject)
+    return [int(rate) for rate in rates >= rates.mean()]
+
+
 def heart_rate(subject: str = "N10", bins: int = 4) -> Chain:
     """A sleeper's heart rate, beat by beat, in bins between its quantiles."""
-    rates = np.array(
-        [float(bpm) for name, bpm in _columns("meditation/normal_N1-N11", 0, 2) if name == subject]
-    )
+    rates = _rates(subject)
     edges = np.quantile(rates, np.arange(1, bins) / bins)
     states = np.searchsorted(edges, rates, side="right")
     return _fit(states, np.ones(len(states) - 1, dtype=bool), bins)
@@ -48,6 +52,13 @@ def power() -> Chain:
     table = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
     real = table[:, 1] == 0
     return _fit(np.minimum(table[:, 0] // 200, 50), real[1:] & real[:-1], 51)
+
+
+def _rates(subject: str) -> NDArray[np.float64]:
+    """A sleeper's beats per minute."""
+    return np.array(
+        [float(bpm) for name, bpm in _columns("meditation/normal_N1-N11", 0, 2) if name == subject]
+    )
 
 
 @cache
