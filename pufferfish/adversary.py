@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
-Adversary = Literal["prior", "informed"]
-"""`prior` knows the chain; `informed` knows the chain and the states at any other instants."""
+Adversary = Literal["prior", "informed", "undecided"]
+"""`prior` knows the chain; `informed` also the states at any other instants; `undecided` knows Θ, and not the chain."""
+ADVERSARIES: tuple[Adversary, ...] = get_args(Adversary)
 
 
 def check_tilts(tau0: float, tau1: float) -> None:
@@ -18,5 +19,5 @@ def check_tilts(tau0: float, tau1: float) -> None:
 
 def check_adversary(adversary: str) -> None:
     """Raises ValueError for an unknown adversary."""
-    if adversary not in {"prior", "informed"}:
-        raise ValueError(f"adversary is {adversary!r}; it is 'prior' or 'informed'")
+    if adversary not in ADVERSARIES:
+        raise ValueError(f"adversary is {adversary!r}; it is 'prior', 'informed' or 'undecided'")

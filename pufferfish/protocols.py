@@ -79,6 +79,13 @@ class Theta(Protocol):
     def tilt_margin(self) -> float:
         """The share of the largest tilt that `window_tilt` leaves unused."""
 
+    @property
+    def odds_spread(self) -> float:
+        """How far the log-odds of one state against another differ over the chains, rounded up; 0 for one chain.
+
+        What the undecided adversary may learn from the long run alone (docs/theory-world.md, Theorem 26).
+        """
+
     def contains(self, other: Theta) -> bool:
         """Whether every chain of the other Θ is in this one; never for another number of states."""
 

@@ -22,6 +22,6 @@ METHODS: tuple[Method, ...] = get_args(Method)
 
 def adversary_error(method: Method, adversary: Adversary) -> str | None:
     """Why the method is invalid against this adversary for every Θ; None if it is valid."""
-    if method in {"least-noise", "tilted-quilt"} or adversary == "prior":
+    if method in {"least-noise", "tilted-quilt"} or adversary != "informed":
         return None
-    return f"{method} holds for the prior adversary only, not for the {adversary} one: use tilted-quilt"
+    return f"{method} holds for the prior and the undecided adversary, not for the {adversary} one: use tilted-quilt"

@@ -24,7 +24,7 @@ ALLOWED = {
 }
 ORDER = {
     "pufferfish": [
-        *("adversary", "bisection", "inference", "window_method", "timeline", "protocols"),
+        *("adversary", "bisection", "inference", "window_method", "timeline", "protocols", "undecided"),
         *("categorical", "quilt", "binary", "noise", "witness", "papers"),
     ],
     "broker": ["contract", "mqtt", "service", "provision", "reference", "commands"],

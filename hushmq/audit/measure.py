@@ -80,10 +80,12 @@ class Audit:
     def objections(self) -> dict[str, str]:
         """The reasons why the claim is false, by kind of evidence; empty if it is not refuted."""
         claim, adversary = self.claim, self.claim.adversary
+        # Whoever knows the chain is one of the undecided adversaries: a lower bound for the former is one for these.
+        witnessed: Adversary = "prior" if adversary == "undecided" else adversary
         stated, seen, flips = (
             claim.stated(adversary),
-            self.best_transcripts(adversary).bound,
-            self.by_ticks[adversary],
+            self.best_transcripts(witnessed).bound,
+            self.by_ticks[witnessed],
         )
         found = {}
         if stated > claim.epsilon:

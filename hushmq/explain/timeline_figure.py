@@ -14,7 +14,9 @@ SHOWN = 300
 
 def timeline_figure(history: History, adversary: Adversary, budget: float | None) -> Figure:
     """Two panels over the same ticks: the loss, and the tilts towards 0 and 1."""
-    timeline = BinaryTimeline(history.theta, adversary, history.entries, span=(1, history.ticks))
+    # A timeline has one chain, for which there is nothing undecided.
+    known: Adversary = "prior" if adversary == "undecided" else adversary
+    timeline = BinaryTimeline(history.theta, known, history.entries, span=(1, history.ticks))
     price = timeline.price()
     ticks = _shown(history.ticks, price.tick)
     curves = [Curve(f"loss, {adversary} adversary", ticks, [loss_at(timeline, tick) for tick in ticks])]

@@ -13,8 +13,7 @@ from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
 if TYPE_CHECKING:
-    from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
-    from hushmq.pufferfish.protocols import Theta
+    from hushmq.pufferfish.protocols import Theta, Timeline
     from hushmq.pufferfish.timeline.entry import Entry, Ticks
     from hushmq.pufferfish.window_method import Method
 
@@ -49,6 +48,13 @@ class BinaryTheta:
     def tilt_margin(self) -> float:
         """0: the largest tilts are exact."""
         return 0.0
+
+    @property
+    def odds_spread(self) -> float:
+        """How far the log-odds of the state differ over the chains; 0 for one chain."""
+        from hushmq.pufferfish.binary import binary_spread  # noqa: PLC0415  # an engine
+
+        return binary_spread.odds_spread(self)
 
     def contains(self, other: Theta) -> bool:
         """Whether every chain of the other Θ is in this one."""
@@ -93,11 +99,11 @@ class BinaryTheta:
 
     def timeline(
         self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
-    ) -> BinaryTimeline:
+    ) -> Timeline:
         """A history under Θ, to be priced as it grows; with `ticks`, at these alone."""
-        from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline  # noqa: PLC0415  # an engine
+        from hushmq.pufferfish.binary import binary_timeline  # noqa: PLC0415  # an engine
 
-        return BinaryTimeline(self, adversary, entries, ticks=ticks)
+        return binary_timeline.timeline(self, adversary, entries, ticks=ticks)
 
     def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
         """The loss of an endless stream with these tilts at every tick, for the worst chain of Θ."""

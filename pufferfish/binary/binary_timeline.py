@@ -15,13 +15,16 @@ from collections.abc import Iterable
 
 from hushmq.pufferfish.adversary import Adversary, check_adversary
 from hushmq.pufferfish.binary.alternating_search import largest_alternating_loss
+from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.directed_chain import DirectedChain, forgetting_time
 from hushmq.pufferfish.binary.informed_search import largest_informed_loss
 from hushmq.pufferfish.binary.known_instant import TOLERANCE
 from hushmq.pufferfish.binary.prior_search import LossAtTick, largest_prior_loss
+from hushmq.pufferfish.protocols import Timeline
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_units
+from hushmq.pufferfish.undecided import UndecidedTimeline
 
 # Exceeds the relative error of rounding and of the ticks beyond the forgetting time.
 _SLACK = 2.0**-44
@@ -45,6 +48,10 @@ class BinaryTimeline:
         ticks: Ticks | None = None,
     ) -> None:
         check_adversary(adversary)
+        if adversary == "undecided":
+            raise ValueError(
+                "the undecided adversary is priced by `timeline`, around the prior one's timeline"
+            )
         self._adversary, self._span, self._ticks = adversary, span, ticks
         self._soft = not theta.single
         self._chains = theta.worst_corners()
@@ -138,6 +145,22 @@ class BinaryTimeline:
         return best
 
 
+def timeline(
+    theta: BinaryTheta,
+    adversary: Adversary,
+    entries: Iterable[Entry] = (),
+    *,
+    span: Ticks | None = None,
+    ticks: Ticks | None = None,
+) -> Timeline:
+    """A history under Θ, priced incrementally for any of the adversaries; with `ticks`, at these alone."""
+    if adversary != "undecided":
+        return BinaryTimeline(theta, adversary, entries, span=span, ticks=ticks)
+    entries = list(entries)
+    inside = BinaryTimeline(theta, "prior", entries, span=span, ticks=ticks)
+    return UndecidedTimeline(inside, odds_spread(theta), entries)
+
+
 def price(
     entries: Iterable[Entry],
     theta: BinaryTheta,
@@ -146,4 +169,4 @@ def price(
     span: tuple[int, int] | None = None,
 ) -> Price:
     """The price of a history: the largest loss at any tick for the worst chain in Θ."""
-    return BinaryTimeline(theta, adversary, entries, span=span).price()
+    return timeline(theta, adversary, entries, span=span).price()

@@ -22,14 +22,16 @@ from __future__ import annotations
 from functools import lru_cache
 
 from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import largest_tilts
+from hushmq.pufferfish.undecided import left_inside
 from hushmq.pufferfish.window_method import Method, adversary_error
 
 
 def method_error(theta: BinaryTheta, method: Method, adversary: Adversary) -> str | None:
     """Why the method does not hold under Θ against the adversary; None if it does."""
-    if method == "mqm-exact" and adversary == "prior" and theta.q_high + theta.r_high > 1:
+    if method == "mqm-exact" and adversary != "informed" and theta.q_high + theta.r_high > 1:
         return "mqm-exact is not certified where q + r may exceed 1: use tilted-quilt, or mqm-approx"
     return adversary_error(method, adversary)
 
@@ -40,11 +42,13 @@ def window_limit(theta: BinaryTheta, method: Method, epsilon: float, adversary: 
     reason = method_error(theta, method, adversary)
     if reason is not None:
         raise ValueError(reason)
-    if method == "mqm-exact":
-        return _mqm_exact(theta, epsilon)
-    if method == "mqm-approx":
-        return _mqm_approx(theta, epsilon)
-    return min(largest_tilts(theta, epsilon, adversary))
+    if method in {"least-noise", "tilted-quilt"}:
+        return min(largest_tilts(theta, epsilon, adversary))
+    if adversary == "undecided":
+        epsilon = left_inside(epsilon, odds_spread(theta))
+    if not epsilon:
+        return 0.0
+    return _mqm_exact(theta, epsilon) if method == "mqm-exact" else _mqm_approx(theta, epsilon)
 
 
 def _mqm_exact(theta: BinaryTheta, epsilon: float) -> float:

@@ -1,4 +1,4 @@
-"""The loss of a two-state stream with constant tilts, and the noise with a given loss, for both adversaries.
+"""The loss of a two-state stream with constant tilts, and the noise with a given loss, for every adversary.
 
 A chain over {0, 1} has q = P(0→1) and r = P(1→0); λ = 1 − q − r is its correlation. The output at one tick changes the
 likelihood by at most a factor m0 = e^τ0 towards state 0 and m1 = e^τ1 towards state 1. Every result is certified: a
@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from hushmq.pufferfish.adversary import Adversary, check_adversary, check_tilts
 from hushmq.pufferfish.binary import alternating
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.known_instant import (
     SideMaximum,
@@ -26,6 +27,7 @@ from hushmq.pufferfish.binary.known_instant import (
     soft_evidence_log_ratio,
 )
 from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, Orbit, orbit_of
+from hushmq.pufferfish.undecided import left_inside, spread_error, with_spread
 
 # Exceeds the relative error of a few dozen rounded operations.
 _SLACK = 2.0**-46
@@ -38,12 +40,14 @@ def loss(theta: BinaryTheta, *, tau0: float, tau1: float, adversary: Adversary =
     """The loss of an endless stream with the same tilts at every tick, for the worst chain in Θ.
 
     docs/theory.md: Theorem 2 (prior), Theorem 4 (informed), Theorem 6 (a corner of Θ is the worst chain; against a Θ
-    of several chains the informed adversary may also hold soft evidence).
+    of several chains the informed adversary may also hold soft evidence); docs/theory-world.md: Theorem 26 (undecided).
     """
     check_tilts(tau0, tau1)
     check_adversary(adversary)
     if tau0 == tau1 == 0.0:
         return 0.0
+    if adversary == "undecided":
+        return with_spread(loss(theta, tau0=tau0, tau1=tau1, adversary="prior"), odds_spread(theta))
     soft = not theta.single
     return rounded_up(max(max(_losses(q, r, tau0, tau1, adversary, soft)) for q, r in theta.worst_corners()))
 
@@ -90,6 +94,8 @@ def optimal_noise(
     1−ρ1 ≤ M1·ρ0, so the minimum is at the crossing of the two lines or at the point of one of them with ρ = 1/2.
     """
     tau0, tau1 = _unrounded_largest_tilts(theta, epsilon, adversary)
+    if adversary == "undecided" and (reason := spread_error(theta, epsilon)) is not None:
+        raise ValueError(reason)
     if not (tau0 > 0.0 and tau1 > 0.0):
         raise ValueError(f"epsilon is {epsilon!r}; no informative noise has so small a loss for this Θ")
     best = _noise_at_crossing(tau0, tau1)
@@ -167,6 +173,9 @@ def _unrounded_largest_tilts(theta: BinaryTheta, epsilon: float, adversary: Adve
     if not (0.0 < epsilon <= LARGEST_TILT):
         raise ValueError(f"epsilon is {epsilon!r}; it must be positive and at most {LARGEST_TILT:g}")
     check_adversary(adversary)
+    if adversary == "undecided":
+        epsilon = left_inside(epsilon, odds_spread(theta))
+        return _unrounded_largest_tilts(theta, epsilon, "prior") if epsilon else (0.0, 0.0)
     soft = not theta.single
     tau0 = tau1 = math.inf
     for q, r in theta.worst_corners():

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+from hushmq.pufferfish.undecided import UndecidedTimeline, left_inside, spread_error, with_spread
 
 if TYPE_CHECKING:
     from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
-    from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
-    from hushmq.pufferfish.protocols import Theta
+    from hushmq.pufferfish.protocols import Theta, Timeline
     from hushmq.pufferfish.timeline.entry import Entry, Ticks
     from hushmq.pufferfish.window_method import Method
 
@@ -62,6 +62,13 @@ class CategoricalTheta:
 
         return TILT_MARGIN
 
+    @property
+    def odds_spread(self) -> float:
+        """How far the log-odds of two states differ over the chains; 0 for one chain."""
+        from hushmq.pufferfish.categorical import categorical_spread  # noqa: PLC0415  # an engine
+
+        return categorical_spread.odds_spread(self)
+
     def contains(self, other: Theta) -> bool:
         """Whether every chain of the other Θ is in this one."""
         return (
@@ -82,32 +89,34 @@ class CategoricalTheta:
 
     def timeline(
         self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
-    ) -> CategoricalTimeline:
-        """A history under Θ, to be priced as it grows; ValueError against any but the prior adversary."""
+    ) -> Timeline:
+        """A history under Θ, to be priced as it grows; ValueError against the informed adversary."""
         from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline  # noqa: PLC0415  # an engine
 
-        _require_prior(adversary)
-        return CategoricalTimeline(self, entries, ticks=ticks)
+        spread = self._spread_for(adversary)
+        entries = list(entries)
+        inside = CategoricalTimeline(self, entries, ticks=ticks)
+        return UndecidedTimeline(inside, spread, entries) if adversary == "undecided" else inside
 
     def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
         """The certified loss of a stream with the larger tilt at every tick; infinite if there is no certificate.
 
-        ValueError against any but the prior adversary.
+        ValueError against the informed adversary.
         """
         from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
 
-        _require_prior(adversary)
-        return contraction.constant_loss(self, max(tau0, tau1))
+        spread = self._spread_for(adversary)
+        return with_spread(contraction.constant_loss(self, max(tau0, tau1)), spread)
 
     def largest_tilts(self, epsilon: float, adversary: Adversary) -> tuple[float, float]:
         """The largest tilt with a certified loss of at most ε, less `tilt_margin`, twice; 0 if there is none.
 
-        ValueError against any but the prior adversary.
+        ValueError against the informed adversary.
         """
         from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
 
-        _require_prior(adversary)
-        tau = contraction.largest_tilt_within(self, epsilon)
+        left = left_inside(epsilon, self._spread_for(adversary))
+        tau = contraction.largest_tilt_within(self, left) if left else 0.0
         return tau, tau
 
     def method_error(self, method: Method, adversary: Adversary) -> str | None:
@@ -120,29 +129,31 @@ class CategoricalTheta:
         """The largest tilt at every tick for ever that the method allows; ValueError where it does not hold."""
         from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
 
-        _require_prior(adversary)
-        return categorical_window.window_limit(self, method, epsilon, adversary)
+        left = left_inside(epsilon, self._spread_for(adversary))
+        return categorical_window.window_limit(self, method, left, adversary) if left else 0.0
 
     def window_tilt(self, method: Method, epsilon: float, adversary: Adversary) -> float:
         """The largest tilt that the method allows and a timeline prices within ε; 0 if there is none.
 
-        ValueError against any but the prior adversary.
+        ValueError against the informed adversary.
         """
         from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
 
-        _require_prior(adversary)
-        return categorical_window.window_tilt(self, method, epsilon, adversary)
+        left = left_inside(epsilon, self._spread_for(adversary))
+        return categorical_window.window_tilt(self, method, left, adversary) if left else 0.0
 
     def optimal_noise(
         self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0
     ) -> CategoricalNoise:
         """Randomized response of the largest tilt that is proved to keep ε, less `device_tilt`.
 
-        ValueError where nothing is left of it, and against any but the prior adversary.
+        ValueError where nothing is left of it, and against the informed adversary.
         """
         from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise  # noqa: PLC0415  # uses the engine
 
         tau, _ = self.largest_tilts(epsilon, adversary)
+        if adversary == "undecided" and (reason := spread_error(self, epsilon)) is not None:
+            raise ValueError(reason)
         if not tau:
             raise ValueError(f"Θ: its chains may forget too slowly for ε of {epsilon:g}")
         if tau <= device_tilt:
@@ -150,6 +161,17 @@ class CategoricalTheta:
                 f"device windows cost {device_tilt:.4f} at every tick; ε of {epsilon:g} allows {tau:.4f}"
             )
         return CategoricalNoise.response(self.states, tau - device_tilt)
+
+    def _spread_for(self, adversary: Adversary) -> float:
+        """What the adversary may learn beside the loss inside Θ: the odds spread for the undecided one, else 0.
+
+        Raises ValueError for an adversary against whom no bound for k states is proved.
+        """
+        if adversary == "informed":
+            raise ValueError(
+                "more than two states are priced for the prior and the undecided adversary, not the informed one"
+            )
+        return self.odds_spread if adversary == "undecided" else 0.0
 
     def in_brief(self) -> str:
         """The intervals of staying and of moving, over all states."""
@@ -169,12 +191,6 @@ class CategoricalTheta:
     def as_tree(self) -> dict[str, Any]:
         """Θ as numbers and lists, exactly."""
         return {**_lists(self.forward), "backward": _lists(self.backward)}
-
-
-def _require_prior(adversary: Adversary) -> None:
-    """Refuse an adversary against whom no bound for k states is proved."""
-    if adversary != "prior":
-        raise ValueError(f"more than two states are priced for the prior adversary, not the {adversary} one")
 
 
 def _lists(intervals: TransitionIntervals) -> dict[str, list[list[float]]]:

@@ -5,8 +5,9 @@
 - `least-noise`: the larger of the two.
 - `mqm-approx` needs an eigengap, which entrywise intervals do not bound.
 
-All of them are for the prior adversary. A timeline prices releases by the tilted quilt, whose loss may exceed that of a
-quilt, so a window uses the smaller of the tilts that the method and the tilted quilt allow.
+All of them are for the prior adversary; for the undecided one, Θ asks for what its odds spread leaves of ε. A timeline
+prices releases by the tilted quilt, whose loss may exceed that of a quilt, so a window uses the smaller of the tilts
+that the method and the tilted quilt allow.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hushmq.pufferfish.window_method import Method, adversary_error
 
 def method_error(method: Method, adversary: Adversary) -> str | None:
     """Why the method does not hold against the adversary; None if it does."""
-    if method == "mqm-approx" and adversary == "prior":
+    if method == "mqm-approx" and adversary != "informed":
         return "mqm-approx needs an eigengap, which intervals do not certify: use mqm-exact or tilted-quilt"
     return adversary_error(method, adversary)
 

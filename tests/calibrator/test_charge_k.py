@@ -139,5 +139,5 @@ def test_two_rows_stand_for_all_where_states_can_be_exchanged() -> None:
 
 def test_more_states_are_not_priced_for_the_informed_adversary() -> None:
     """What is not proved is refused."""
-    with pytest.raises(ValueError, match="prior adversary"):
+    with pytest.raises(ValueError, match="not the informed one"):
         CategoricalTheta.of(TransitionIntervals.point(UNEVEN.tolist())).timeline("informed")

@@ -97,11 +97,12 @@ def test_none_allows_more_than_the_exact_one(box: BinaryTheta, epsilon: float) -
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_quilts_hold_for_the_prior_adversary_only(method: Method) -> None:
+def test_quilts_do_not_hold_for_the_informed_adversary(method: Method) -> None:
     """Somebody who knows other states is not who the Markov quilt mechanism protects from, and it says so."""
+    assert adversary_error(method, "undecided") is None
     reason = adversary_error(method, "informed")
     assert (reason is None) == (method in {"least-noise", "tilted-quilt"})
     assert reason is None or (method in reason and "informed" in reason)
     if reason is not None:
-        with pytest.raises(ValueError, match="prior adversary only"):
+        with pytest.raises(ValueError, match="not for the informed one"):
             BinaryTheta(0.2, 0.3, 0.2, 0.3).window_limit(method, 1.0, "informed")

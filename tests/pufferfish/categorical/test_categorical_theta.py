@@ -24,5 +24,5 @@ THETA = CategoricalTheta.point(THREE)
 )
 def test_nothing_is_priced_against_the_informed_adversary(price: Callable[[], object]) -> None:
     """Whatever is asked for is refused; the number for the weaker adversary is never returned in its place."""
-    with pytest.raises(ValueError, match="prior adversary, not the informed"):
+    with pytest.raises(ValueError, match="undecided adversary, not the informed"):
         price()

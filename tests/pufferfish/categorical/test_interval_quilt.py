@@ -58,5 +58,5 @@ def test_methods_by_name() -> None:
     assert theta.window_limit("least-noise", 1.0, "prior") == largest_tilt(theta, 1.0).tau
     with pytest.raises(ValueError, match="needs an eigengap"):
         theta.window_limit("mqm-approx", 1.0, "prior")
-    with pytest.raises(ValueError, match="prior adversary, not the informed"):
+    with pytest.raises(ValueError, match="undecided adversary, not the informed"):
         theta.window_limit("mqm-exact", 1.0, "informed")
