@@ -42,6 +42,9 @@ class Forecast:
     """The loss to readers of the sanitized stream, for ever."""
     public: float
     """The loss to readers of releases only, for ever."""
+    undecided_operator: float
+    undecided_public: float
+    """The same losses to the undecided adversary, who knows Θ and not the chain; infinite where unbounded."""
     hourly_error: float
     """Standard error of a frequency in the cohort's histogram of one hour, at the worst frequency."""
     learning: float
@@ -54,7 +57,14 @@ class Forecast:
 
     def as_tree(self) -> dict[str, Any]:
         """Return the forecast as JSON-compatible values."""
-        return asdict(self) | {"noise": self.noise.as_tree()}
+        undecided = {
+            name: loss if math.isfinite(loss) else None
+            for name, loss in (
+                ("undecided_operator", self.undecided_operator),
+                ("undecided_public", self.undecided_public),
+            )
+        }
+        return asdict(self) | {"noise": self.noise.as_tree()} | undecided
 
 
 def forecast(
@@ -84,6 +94,8 @@ def forecast(
         noise=noise,
         operator=theta.constant_loss(tau0 + device_tilt, tau1 + device_tilt, policy.adversary),
         public=theta.constant_loss(public, public, policy.adversary),
+        undecided_operator=theta.constant_loss(tau0 + device_tilt, tau1 + device_tilt, "undecided"),
+        undecided_public=theta.constant_loss(public, public, "undecided"),
         hourly_error=_error(
             noise,
             states=max(1, devices) * (HOUR_MS / policy.period_ms),

@@ -190,9 +190,10 @@ def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
             f"    {'noise on the device':<28}{_noise(before):>18} → {_noise(after)}",
             f"    {'loss to operators':<28}{_loss(before, 'operator'):>18} → {after.operator:.4f}",
             f"    {'loss to the public':<28}{_loss(before, 'public'):>18} → {after.public:.4f}",
+            *_undecided(before, after, policy.streams[name]),
             f"    {'error of an hourly histogram':<28}{_error(before):>18} → ±{after.hourly_error:.4f}",
         ]
-        if policy.streams[name].adversary == "prior":
+        if policy.streams[name].adversary != "informed":
             lines.append("    NOTE: both losses assume an adversary who knows no state at any other instant")
         ledger = received.ledgers.get(name)
         if ledger is not None:
@@ -256,6 +257,19 @@ def _noise(one: Forecast | None) -> str:
 
 def _loss(one: Forecast | None, audience: str) -> str:
     return "none" if one is None else f"{getattr(one, audience):.4f}"
+
+
+def _undecided(before: Forecast | None, after: Forecast, stream: StreamPolicy) -> list[str]:
+    """Return the losses to the undecided adversary, unless the policy is priced for that one anyway."""
+    if stream.adversary == "undecided":
+        return []
+    return [
+        f"    {words:<28}{_loss(before, field):>18} → {getattr(after, field):.4f}"
+        for words, field in (
+            ("operators, undecided", "undecided_operator"),
+            ("the public, undecided", "undecided_public"),
+        )
+    ]
 
 
 def _error(one: Forecast | None) -> str:

@@ -172,6 +172,8 @@ class Account(Message):
     loss: Annotated[float, Field(ge=0)]
     left: float
     theta: ThetaMessage
+    undecided: Annotated[float, Field(ge=0)] | None = None
+    """The loss so far to the undecided adversary, who knows Θ and not the chain (docs/theory-world.md, W2)."""
 
 
 class Misfit(Message):
@@ -193,7 +195,8 @@ class LedgerState(Message):
     (calibrator/ledger/high_water_mark.py).
     """
 
-    v: Literal[1] = 1
+    v: Literal[1, 2] = 2
+    """Version 2 has all fields; what a message of version 1 lacks has its default."""
     stream: Level
     adversary: Adversary
     entries: Annotated[int, Field(ge=0)]

@@ -17,6 +17,7 @@ from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.emission import tilt_of
 from hushmq.pufferfish.noise.perturber import word_counts
 from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.undecided import with_spread
 
 
 class BinaryNoiseMessage(Message):
@@ -103,13 +104,14 @@ class CategoricalNoiseMessage(Message):
     def proven_loss(self, theta: Theta, windows: float, adversary: Adversary) -> float:
         """The loss that the certificate proves (docs/theory-k.md, Theorem 8); ValueError where it proves none."""
         _check_states(theta, self.k)
-        if adversary != "prior" or not isinstance(theta, CategoricalTheta):
+        if adversary == "informed" or not isinstance(theta, CategoricalTheta):
             raise ValueError(f"no loss can be proved against the {adversary} adversary")
+        spread = theta.odds_spread if adversary == "undecided" else 0.0
         proof, tilt = self.certificate.proof, tilt_of(self.emission) + windows
         if not tilt <= proof.tau:
             raise ValueError(f"every tick is tilted by {tilt:.6g}, the certificate is for {proof.tau:.6g}")
         try:
-            return contraction.certified_loss(theta, proof)
+            return with_spread(contraction.certified_loss(theta, proof), spread)
         except ValueError as error:
             raise ValueError(f"the certificate: {error}") from None
 

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from hushmq.broker.contract.message_base import Epsilon, Level, Message, Version
 from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.undecided import spread_error
 from hushmq.pufferfish.window_method import Method
 
 MOST_LEARNED_STATES = 8
@@ -163,10 +164,10 @@ class StreamPolicy(Message):
         if self.theta.start.k != len(self.states):
             shape = "{q, r}" if len(self.states) == 2 else f"{{low, high}} with {len(self.states)} rows each"
             raise ValueError(f"theta must be {shape} for {len(self.states)} states")
-        if len(self.states) > 2 and self.adversary != "prior":
+        if len(self.states) > 2 and self.adversary == "informed":
             raise ValueError(
                 f"adversary = {self.adversary!r} is supported for two states only: "
-                'with more, write adversary = "prior"'
+                'with more, write adversary = "prior" or "undecided"'
             )
         return self
 
@@ -174,6 +175,17 @@ class StreamPolicy(Message):
     def _stand_in_is_a_state(self) -> Self:
         if self.stand_in is not None and self.stand_in not in self.states:
             raise ValueError("stand_in must be one of states")
+        return self
+
+    @model_validator(mode="after")
+    def _spread_leaves_room(self) -> Self:
+        """Before anything is published Θ is `start`: where its odds spread alone exceeds ε, nothing ever can be."""
+        if self.adversary == "undecided":
+            audiences = ("operator", "public") if self.windows or self.device_windows else ("operator",)
+            for audience in audiences:
+                reason = spread_error(self.theta.start.chains, getattr(self.epsilon, audience))
+                if reason is not None:
+                    raise ValueError(f"adversary: epsilon.{audience}: {reason}")
         return self
 
     @model_validator(mode="after")

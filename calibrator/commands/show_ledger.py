@@ -19,10 +19,20 @@ def summary(account: StreamLedger) -> dict[str, Any]:
     """The ledger of one stream for programs."""
     budgets = account.policy.epsilon if account.policy else None
     accounts = {
-        name: {"budget": budget, "loss": loss, "left": None if budget is None else budget - loss}
-        for name, budget, loss in (
-            ("operator", budgets.operator if budgets else None, account.operator),
-            ("public", budgets.public if budgets else None, account.public),
+        name: {
+            "budget": budget,
+            "loss": loss,
+            "left": None if budget is None else budget - loss,
+            "undecided": undecided,
+        }
+        for name, budget, loss, undecided in (
+            (
+                "operator",
+                budgets.operator if budgets else None,
+                account.operator,
+                account.undecided.operator,
+            ),
+            ("public", budgets.public if budgets else None, account.public, account.undecided.public),
         )
     }
     return {
@@ -82,17 +92,23 @@ def print_ledger(account: StreamLedger, last: int) -> None:
     if account.policy is None or account.theta is None:
         console.print(f"no policy has this stream; {len(account.entries)} entries")
     else:
-        accounts = Table("audience", "budget ε", "loss", "left", box=None, padding=(0, 2))
-        for name, budget, loss in (
-            ("operator", account.policy.epsilon.operator, account.operator),
-            ("public", account.policy.epsilon.public, account.public),
+        accounts = Table("audience", "budget ε", "loss", "left", "undecided", box=None, padding=(0, 2))
+        for name, budget, loss, undecided in (
+            ("operator", account.policy.epsilon.operator, account.operator, account.undecided.operator),
+            ("public", account.policy.epsilon.public, account.public, account.undecided.public),
         ):
             over = "" if loss <= budget else "[bold red]"
-            accounts.add_row(name, f"{budget:g}", f"{over}{loss:.4f}", f"{over}{budget - loss:.4f}")
+            left = f"{over}{budget - loss:.4f}"
+            accounts.add_row(name, f"{budget:g}", f"{over}{loss:.4f}", left, f"{undecided:.4f}")
         console.print(accounts)
         console.print(
             f"assuming {account.theta.in_words()}, {account.policy.adversary} adversary; "
             f"{len(account.entries)} entries, {account.late} ticks came late",
+            highlight=False,
+        )
+        console.print(
+            "undecided: the loss to whoever knows Θ and not the chain; the long-run odds differ by "
+            f"{account.theta.odds_spread:.4f} over Θ",
             highlight=False,
         )
         console.print(_misfit_in_words(account), highlight=False)

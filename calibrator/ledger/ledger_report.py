@@ -18,7 +18,7 @@ from hushmq.calibrator.learning.learning_progress import read_progress
 from hushmq.calibrator.learning.stream_theta import misfit_of_stream, theta_of_stream, thetas_of_devices
 from hushmq.calibrator.ledger.debits import debit_of
 from hushmq.calibrator.ledger.issued_noise import IssuedNoise, issued_noises
-from hushmq.calibrator.ledger.live_accounts import LiveAccounts
+from hushmq.calibrator.ledger.live_accounts import LiveAccounts, UndecidedLosses
 from hushmq.calibrator.ledger.public_account import PublicAccount
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Misfit
@@ -57,6 +57,8 @@ class StreamLedger:
     operator: float
     history: list[LossPoint]
     late: int
+    undecided: UndecidedLosses
+    """The losses so far to the undecided adversary, beside those of the policy's."""
     misfit: Misfit | None = None
     hidden: float = 1.0
     """The largest misfit that the theta updates so far would not have shown."""
@@ -87,6 +89,7 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
     theta = None
     history: list[LossPoint] = []
     spent = operator = 0.0
+    undecided = UndecidedLosses(0.0, 0.0)
     entries = read_entries(db, stream)
     if policy is not None:
         theta = theta_of_stream(db, stream, policy)
@@ -99,6 +102,7 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
             public.charge(row.id, debit_of(row, noises))
             history.append(LossPoint(row.id, row.at, accounts.public_loss()))
         spent, operator = accounts.public_loss(), accounts.operator_loss(db)
+        undecided = accounts.undecided_losses(db)
     return StreamLedger(
         stream=stream,
         policy=policy,
@@ -108,6 +112,7 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
         operator=operator,
         history=history,
         late=late_ticks(db, stream),
+        undecided=undecided,
         misfit=None if policy is None else misfit_of_stream(db, stream, model_of(policy)),
         hidden=read_progress(db, stream).undetectable,
         devices={} if policy is None else _devices(db, stream, policy),

@@ -19,6 +19,7 @@ def ledger_state(
     stream, policy = accounts.stream, accounts.policy
     budgets = policy.epsilon
     public, operator = accounts.public_loss(), accounts.operator_loss(db)
+    undecided = accounts.undecided_losses(db)
     theta = model_of(policy).theta_message(accounts.theta)
     sealed = marks.sealed(db, stream)
     stopped = marks.stopped.get(stream)
@@ -29,9 +30,19 @@ def ledger_state(
         adversary=policy.adversary,
         entries=sealed.entries,
         operator=Account(
-            budget=budgets.operator, loss=operator, left=budgets.operator - operator, theta=theta
+            budget=budgets.operator,
+            loss=operator,
+            left=budgets.operator - operator,
+            theta=theta,
+            undecided=undecided.operator,
         ),
-        public=Account(budget=budgets.public, loss=public, left=budgets.public - public, theta=theta),
+        public=Account(
+            budget=budgets.public,
+            loss=public,
+            left=budgets.public - public,
+            theta=theta,
+            undecided=undecided.public,
+        ),
         late=late_ticks(db, stream),
         stopped=stopped,
         misfit=None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -22,6 +23,13 @@ from hushmq.calibrator.ledger.window_spending import Spending, share_of_window
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.pufferfish.protocols import Noise, Theta
 from hushmq.pufferfish.window_method import Method
+
+
+class UndecidedLosses(NamedTuple):
+    """Both audiences' losses to the undecided adversary."""
+
+    operator: float
+    public: float
 
 
 @dataclass(slots=True)
@@ -120,6 +128,19 @@ class LiveAccounts:
                 bound = min(bound, finite_price(exact).epsilon)
             loss = max(loss, bound)
         return loss
+
+    def undecided_losses(self, db: Connection) -> UndecidedLosses:
+        """The largest losses of any device to the undecided adversary, whatever adversary the budgets are for."""
+        if self.policy.adversary == "undecided":
+            return UndecidedLosses(self.operator_loss(db), self.public_loss())
+        whole = self.theta.timeline("undecided", operator_timeline(db, self.stream))
+        operator, public = finite_price(whole).epsilon, self.public.price_against("undecided").epsilon
+        undecided = self.policy.model_copy(update={"adversary": "undecided"})
+        for one in self.exposures.values():
+            operator = max(operator, one.operator_loss(undecided, self.public.device_tilt))
+            tilt = self.public.largest_true_tilt(one.device_noises)
+            public = max(public, one.public_loss(tilt, undecided))
+        return UndecidedLosses(operator, public)
 
 
 def read_accounts(

@@ -83,8 +83,7 @@ class PublicAccount:
             self._replace(list(self._touched(debit)), debit)
             self._followed = entry
         self.entries += len(new)
-        held = [Entry(piece.first, piece.last, piece.tau, piece.tau) for piece in self._pieces]
-        self._timeline = self.theta.timeline(self.adversary, [*always(self.device_tilt), *held])
+        self._timeline = self.theta.timeline(self.adversary, self._held())
 
     def propose(self, debit: Debit) -> ProposedDebit:
         """The account with the debit; the account itself does not change."""
@@ -109,6 +108,17 @@ class PublicAccount:
     def price(self) -> Price:
         """The largest loss at any tick."""
         return finite_price(self._timeline)
+
+    def price_against(self, adversary: Adversary) -> Price:
+        """The largest loss at any tick to another adversary, from the pieces."""
+        if adversary == self.adversary:
+            return self.price()
+        return finite_price(self.theta.timeline(adversary, self._held()))
+
+    def _held(self) -> list[Entry]:
+        """The whole history as a timeline's entries."""
+        held = [Entry(piece.first, piece.last, piece.tau, piece.tau) for piece in self._pieces]
+        return [*always(self.device_tilt), *held]
 
     def largest_sanitized_tilt(self) -> int:
         """The largest tilt on the sanitized state of any tick, in nano-nats."""

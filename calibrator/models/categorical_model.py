@@ -1,6 +1,6 @@
 """The chain model of streams of more than two states: noise an emission matrix, Θ an interval of every transition.
 
-It is priced for the prior adversary alone (pufferfish/categorical/categorical_timeline.py).
+It is priced for the prior and the undecided adversary (pufferfish/categorical/categorical_timeline.py).
 """
 
 from __future__ import annotations

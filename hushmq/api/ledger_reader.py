@@ -42,6 +42,8 @@ class AudienceAccount:
 
     budget: float | None
     loss: float
+    undecided: float = 0.0
+    """The loss to the undecided adversary, who knows Θ and not the chain, whatever adversary the budget is for."""
 
     @property
     def left(self) -> float | None:
@@ -125,8 +127,12 @@ class Ledger:
         budgets = ledger.policy.epsilon if ledger.policy else None
         return StreamAccounts(
             stream=stream,
-            operator=AudienceAccount(budgets.operator if budgets else None, ledger.operator),
-            public=AudienceAccount(budgets.public if budgets else None, ledger.public),
+            operator=AudienceAccount(
+                budgets.operator if budgets else None, ledger.operator, ledger.undecided.operator
+            ),
+            public=AudienceAccount(
+                budgets.public if budgets else None, ledger.public, ledger.undecided.public
+            ),
             adversary=ledger.policy.adversary if ledger.policy else None,
             theta=ledger.theta,
         )

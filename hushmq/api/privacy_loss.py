@@ -1,8 +1,8 @@
 """Noise from loss and loss from noise, for streams of two states and of more.
 
 All losses are in nats, upper bounds that hold for every chain in Θ, and for every instant of an endless stream. Two
-states are exact up to rounding (docs/theory.md); more have certified bounds against the prior adversary alone
-(docs/theory-k.md).
+states are exact up to rounding (docs/theory.md); more have certified bounds, and not against the informed
+adversary (docs/theory-k.md).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def optimal_noise(
 
 @overload
 def optimal_noise(
-    theta: CategoricalTheta, *, epsilon: float, adversary: Literal["prior"]
+    theta: CategoricalTheta, *, epsilon: float, adversary: Literal["prior", "undecided"]
 ) -> CategoricalNoise: ...
 
 
@@ -59,7 +59,9 @@ def loss(theta: BinaryTheta, noise: BinaryNoise, *, adversary: Adversary = "info
 
 
 @overload
-def loss(theta: CategoricalTheta, noise: CategoricalNoise, *, adversary: Literal["prior"]) -> float: ...
+def loss(
+    theta: CategoricalTheta, noise: CategoricalNoise, *, adversary: Literal["prior", "undecided"]
+) -> float: ...
 
 
 def loss(
@@ -92,7 +94,9 @@ def price(
 
 
 @overload
-def price(theta: CategoricalTheta, entries: Iterable[Entry], *, adversary: Literal["prior"]) -> Price: ...
+def price(
+    theta: CategoricalTheta, entries: Iterable[Entry], *, adversary: Literal["prior", "undecided"]
+) -> Price: ...
 
 
 def price(

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hushmq.broker.contract.problem import Problem
+from hushmq.pufferfish.adversary import ADVERSARIES
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 
 
 def probability(text: str) -> float:
@@ -36,6 +38,36 @@ def add_chain(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def interval(text: str) -> tuple[float, float]:
+    """Parses a number inside (0, 1), or LOW:HIGH, two of them in order, for argparse."""
+    low, colon, high = text.partition(":")
+    ends = probability(low), probability(high if colon else low)
+    if ends[0] > ends[1]:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an interval: the low end comes first")
+    return ends
+
+
+def add_chains(parser: argparse.ArgumentParser) -> None:
+    """`--q` and `--r`, a binary chain or intervals of them."""
+    for name, step in (("--q", "0→1"), ("--r", "1→0")):
+        parser.add_argument(
+            name,
+            type=interval,
+            required=True,
+            metavar=name[2:].upper(),
+            help=f"chance per tick of {step}, inside (0, 1), or an interval of it, LOW:HIGH",
+        )
+
+
+def chains_of(args: argparse.Namespace) -> tuple[BinaryTheta, str]:
+    """The Θ of `add_chains`, and the options in words."""
+    return BinaryTheta(*args.q, *args.r), f"--q {_ends(args.q)} --r {_ends(args.r)}"
+
+
+def _ends(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:g}" if ends[0] == ends[1] else f"{ends[0]:g}:{ends[1]:g}"
+
+
 def add_epsilon(parser: argparse.ArgumentParser) -> None:
     """`--epsilon`."""
     parser.add_argument(
@@ -51,9 +83,10 @@ def add_adversary(parser: argparse.ArgumentParser) -> None:
     """`--adversary`."""
     parser.add_argument(
         "--adversary",
-        choices=("prior", "informed"),
+        choices=ADVERSARIES,
         default="informed",
-        help="prior: knows the chain alone; informed: also any set of true states (default informed)",
+        help="prior: knows the chain alone; informed: also any set of true states; undecided: knows the "
+        "intervals alone (default informed)",
     )
 
 

@@ -13,7 +13,7 @@ from hushmq.agent.accept_settings import Settings, Trust
 from hushmq.broker.contract.message_base import Message
 from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
-from hushmq.broker.contract.policy_message import Audiences, Policy
+from hushmq.broker.contract.policy_message import Assumption, Audiences, Policy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import theta_message
@@ -48,6 +48,20 @@ def tampered(message: Policy | NoiseSetting, change: Callable[[dict[str, Any]], 
     tree = json.loads(sign(message))
     change(tree)
     return json.dumps(tree).encode()
+
+
+def test_the_undecided_adversary_is_checked_on_the_device(tmp_path: Path) -> None:
+    """Noise for the informed adversary is refused under a policy for the undecided; noise for that one is applied."""
+    theta = BinaryTheta(0.2, 0.3, 0.3, 0.4)
+    start = Assumption(start=theta_message(theta), floor=theta_message(theta))
+    found = fresh(tmp_path)
+    assert found.offer(POLICY, sign(policy(3, adversary="undecided", theta=start)), {})
+    with pytest.raises(Rejected) as caught:
+        found.offer(NOISE, sign(noise(5, policy=3, theta=theta_message(theta))), {})
+    assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
+    best = theta.optimal_noise(2.0, "undecided")
+    kept = BinaryNoiseMessage(rho0=best.rho0, rho1=best.rho1)
+    assert found.offer(NOISE, sign(noise(6, policy=3, theta=theta_message(theta), noise=kept)), {})
 
 
 REFUSED_POLICIES: list[tuple[bytes, Reason]] = [

@@ -20,7 +20,7 @@ from hushmq.broker.contract.noise_message import (
     CertificateSideMessage,
 )
 from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
-from hushmq.broker.contract.policy_message import Audiences, DeviceWindow
+from hushmq.broker.contract.policy_message import Assumption, Audiences, DeviceWindow
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage, TransitionIntervalsMessage
@@ -156,6 +156,21 @@ def test_a_setting_whose_loss_exceeds_epsilon_is_refused(settings: Settings, wha
     assert settings.noise_refusals["motion"].reason == reason
     assert settings.offer(NOISE, sign(activity_noise(6, policy=3)), {})
     assert settings.noise["motion"].version == 6
+
+
+def test_the_undecided_adversary_adds_the_odds_spread(tmp_path: Path) -> None:
+    """A certificate proves the loss inside Θ; a device adds the spread to it before it compares with ε."""
+    spread = FLOOR.chains.odds_spread
+    assert 0.5 < spread < 2.0
+    start = Assumption(start=FLOOR, floor=FLOOR)
+    found = fresh(tmp_path)
+    assert found.offer(POLICY, sign(activity_policy(3, adversary="undecided", theta=start)), {})
+    whole = activity_noise(6, policy=3, theta=FLOOR, noise=emission(FLOOR, 4.0))
+    with pytest.raises(Rejected) as caught:
+        found.offer(NOISE, sign(whole), {})
+    assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
+    rest = activity_noise(7, policy=3, theta=FLOOR, noise=emission(FLOOR, 4.0 - spread - 1e-6))
+    assert found.offer(NOISE, sign(rest), {})
 
 
 def test_the_informed_adversary_is_not_supported(settings: Settings) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hushmq.broker.commands.policy_forecast import forecast
 from hushmq.broker.contract.policy_message import Assumption, DeviceWindow, Window
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.theta_message import CategoricalThetaMessage
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage, theta_message
 from hushmq.calibrator.ledger.window_spending import spending
 from hushmq.calibrator.policy.device_tilt import device_window_tilt
 from hushmq.calibrator.policy.nano_nats import NANO
@@ -48,6 +48,19 @@ def test_the_forecast_equals_the_calibrators_numbers(theta: BinaryTheta, adversa
     assert found.learning == pytest.approx(learning / NANO, rel=1e-6)
     assert 0.99 * 4.0 < found.operator <= 4.0
     assert 0.99 < found.public <= 1.0 + 1e-9
+
+
+def test_the_undecided_adversary_stands_beside() -> None:
+    """Its losses are shown for every policy, and kept within ε by a policy that asks for it."""
+    found = forecast(stream_policy(adversary="prior"), NARROW, devices=3)
+    tilts = found.noise.tilts
+    assert found.undecided_operator == NARROW.constant_loss(*tilts, "undecided") > 4.0
+    assert found.as_tree()["undecided_public"] == found.undecided_public > found.public
+    start = Assumption(start=theta_message(NARROW), floor=theta_message(NARROW))
+    kept = forecast(stream_policy(adversary="undecided", theta=start), NARROW, devices=3)
+    assert 3.99 < kept.operator == kept.undecided_operator <= 4.0
+    assert 0.99 < kept.public == kept.undecided_public <= 1.0
+    assert kept.noise.signal < found.noise.signal
 
 
 def test_more_devices_make_the_hour_surer() -> None:

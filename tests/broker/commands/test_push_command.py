@@ -126,6 +126,7 @@ def test_push_and_follow(
     for words in (
         "noise on the device",
         "loss to operators",
+        "operators, undecided                      none → 6.1972",
         "error of an hourly histogram",
         "for the device",
         "a tick is in all 2 of these windows, and their tilts add up",
@@ -311,12 +312,18 @@ def test_a_bad_policy_of_many_states_never_reaches_the_broker(
         (
             POLICY,
             POLICY.replace('"prior"', '"informed"') + 'method = "mqm-exact"\n',
-            "windows.hour.method: mqm-exact holds for the prior adversary only",
+            "windows.hour.method: mqm-exact holds for the prior and the undecided adversary",
         ),
         (
             POLICY,
             POLICY.replace("high = 0.45", "high = 0.55") + 'method = "mqm-exact"\n',
             "windows.hour.method: mqm-exact is not certified where q + r may exceed 1",
+        ),
+        (
+            '"prior"',
+            '"undecided"',
+            "streams.motion: adversary: epsilon.public: the undecided adversary learns which chain of Θ "
+            "it is: the long-run odds of a state differ by 2.197 nats",
         ),
         ('cohort = "test"', "", "cohort: Field required"),
         ("q = {low = 0.25", "q = {low = 0.01", "start must contain floor"),

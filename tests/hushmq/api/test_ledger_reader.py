@@ -35,7 +35,13 @@ def test_it_says_what_the_command_says(database: Path, capsys: pytest.CaptureFix
         accounts = ledger.accounts(STREAM)
         for audience in ("operator", "public"):
             account = getattr(accounts, audience)
-            assert {"budget": account.budget, "loss": account.loss, "left": account.left} == shown[audience]
+            assert {
+                "budget": account.budget,
+                "loss": account.loss,
+                "left": account.left,
+                "undecided": account.undecided,
+            } == shown[audience]
+            assert account.undecided > account.loss
         assert accounts.adversary == shown["adversary"] == "prior"
         assert isinstance(accounts.theta, BinaryTheta)
         entries = ledger.entries(STREAM)

@@ -75,9 +75,9 @@ def test_what_is_not_proved_is_infinite() -> None:
 
 def test_what_is_not_offered_is_refused() -> None:
     """The informed adversary for more than two states; noise for another number of states."""
-    with pytest.raises(ValueError, match="prior adversary, not the informed"):
+    with pytest.raises(ValueError, match="undecided adversary, not the informed"):
         optimal_noise(ACTIVITY, epsilon=1.0)  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="prior adversary, not the informed"):
+    with pytest.raises(ValueError, match="undecided adversary, not the informed"):
         loss(ACTIVITY, CategoricalNoise.response(3, 1.0))  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="for 3 states, noise for 2"):
         loss(ACTIVITY, BinaryNoise(0.3, 0.3), adversary="prior")  # type: ignore[call-overload]

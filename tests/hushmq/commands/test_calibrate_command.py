@@ -41,6 +41,35 @@ def test_symmetric_chain_of_the_paper(hushmq: Hushmq) -> None:
     assert noise["rho0"] == pytest.approx(noise["rho1"], rel=1e-12)
 
 
+def test_intervals_and_the_undecided(hushmq: Hushmq) -> None:
+    """Whoever knows the intervals alone is shown beside the adversary asked for, or calibrated for."""
+    chains = ("--q", "0.1:0.15", "--r", "0.2:0.25", "--json")
+    theta = BinaryTheta(0.1, 0.15, 0.2, 0.25)
+    informed = hushmq("calibrate", *chains, "--epsilon", 4).json
+    assert informed["undecided"] == pytest.approx(
+        loss(theta, tau0=informed["tau0"], tau1=informed["tau1"], adversary="undecided"), rel=1e-9
+    )
+    kept = hushmq("calibrate", *chains, "--epsilon", 4, "--adversary", "undecided").json
+    assert 3.999 < kept["epsilon"] == kept["undecided"] <= 4.0
+    priced = hushmq("price", *chains, "--rho0", kept["rho0"], "--rho1", kept["rho1"]).json
+    assert priced["undecided"] == pytest.approx(4.0, abs=1e-6)
+    assert "undecided" not in hushmq("calibrate", *N10, "--epsilon", 2, "--json").json
+
+
+def test_no_noise_hides_which_chain_it_is(hushmq: Hushmq) -> None:
+    """The message names Θ, its spread, ε, and what would help."""
+    chains = ("--q", "0.05:0.45", "--r", "0.05:0.45")
+    said = hushmq("calibrate", *chains, "--epsilon", 1, "--adversary", "undecided").complaint
+    for words in (
+        "differ by 4.394 nats",
+        "P(0→1) in [0.05, 0.45]",
+        "ε is 1",
+        "narrow Θ",
+        'adversary = "informed"',
+    ):
+        assert words in said
+
+
 def test_informed_is_the_default(hushmq: Hushmq) -> None:
     """Who names no adversary is protected from the stronger one."""
     asked = ("calibrate", *N10, "--epsilon", 2, "--json")
@@ -130,7 +159,7 @@ RIGHT = {"--q": "0.1", "--r": "0.2", "--epsilon": "1"}
         (
             "--adversary",
             "bob",
-            "argument --adversary: invalid choice: 'bob' (choose from 'prior', 'informed')",
+            "argument --adversary: invalid choice: 'bob' (choose from 'prior', 'informed', 'undecided')",
         ),
         ("--weights", "2", "argument --weights: invalid choice: '2' (choose from 'equal', 'stationary')"),
     ],
