@@ -67,6 +67,23 @@ class DevicesSection(Section):
     )
 
 
+class RosterSection(Section):
+    """Which devices windows count: how fast new ones are admitted, and when silent ones leave."""
+
+    admit_least: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=10,
+        description="New devices of a stream that one window may always admit; more for a roll-out.",
+    )
+    admit_share: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=0.5, description="Or this share of the devices on the roster, if that is more."
+    )
+    silent_windows: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        default=3,
+        description="So many of a stream's longest windows without a tick, or the policy's `fill_s` if that is longer, "
+        "and a device leaves the roster.",
+    )
+
+
 class MetricsSection(Section):
     """Metrics for Prometheus and health, on request."""
 
@@ -114,6 +131,7 @@ class Config(Section):
     broker: BrokerSection
     keys: KeysSection
     devices: DevicesSection = DevicesSection()
+    roster: RosterSection = RosterSection()
     metrics: MetricsSection = MetricsSection()
     log: LogSection = LogSection()
 

@@ -20,7 +20,7 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason
 from hushmq.broker.contract.signature import PrivateKey, PublicKey
 from hushmq.broker.contract.topics import Topics
-from hushmq.calibrator.calibrator_config import DevicesSection
+from hushmq.calibrator.calibrator_config import DevicesSection, RosterSection
 from hushmq.calibrator.ingest.device_statuses import DeviceStatuses
 from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.ingest.quarantine import Quarantine
@@ -31,6 +31,7 @@ from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.ledger.ledger_state import ledger_state
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
+from hushmq.calibrator.roster.admission import Admission
 from hushmq.calibrator.settings.cohort_settings import CohortSettings, DeviceSettings
 from hushmq.calibrator.settings.stored_settings import StoredSetting, sign_again
 from hushmq.calibrator.store.tick_counts import counted_ticks
@@ -53,6 +54,7 @@ class Cohort:
         clock: Callable[[], float],
         log: FilteringBoundLogger,
         devices: DevicesSection | None = None,
+        roster: RosterSection | None = None,
         mark_path: Path | None = None,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -72,7 +74,14 @@ class Cohort:
         self._log = log
         self._settings = CohortSettings(cohort, key, self._followed, self._accounts, clocks, log, timer)
         self._windows = WindowCloser(
-            self.topics, self._followed, self._accounts, self._marks, clocks, grace_s, log
+            self.topics,
+            self._followed,
+            self._accounts,
+            self._marks,
+            clocks,
+            grace_s,
+            log,
+            roster or RosterSection(),
         )
         self._receiver = Receiver(
             cohort=cohort,
@@ -81,6 +90,7 @@ class Cohort:
             settings=self._settings,
             quarantine=self._quarantine,
             statuses=self._statuses,
+            admission=Admission(roster or RosterSection(), clocks, log),
             clocks=clocks,
             log=log,
         )
@@ -189,6 +199,11 @@ class Cohort:
     def rejected(self) -> Counter[Reason]:
         """Messages refused since the start, by reason."""
         return self._receiver.rejected
+
+    @property
+    def filled(self) -> Mapping[str, int]:
+        """Ticks that did not arrive and were filled since the start, by stream."""
+        return self._windows.filled
 
     @property
     def released(self) -> int:

@@ -61,6 +61,7 @@ class Daemon:
             clock=clock,
             log=log,
             devices=config.devices,
+            roster=config.roster,
             mark_path=config.mark_path,
         )
         self._inbox = Inbox(log)
@@ -143,7 +144,10 @@ class Daemon:
         received = self._cohort.receive(arrived)
         self._topics.repair_overwritten(arrived, time.monotonic())
         settled = self._settling.settled(connected=self._connection.connected)
-        closed = self._close_due_windows() if settled else ClosedWindows()
+        caught_up = self._settling.caught_up(
+            connected=self._connection.connected, grace_s=self._config.grace_s
+        )
+        closed = self._close_due_windows() if caught_up else ClosedWindows()
         self._calibrate(received, closed)
         self._record_acknowledged()
         self._unseen |= received.devices
@@ -260,6 +264,7 @@ class Daemon:
                     )
                     for stream in self._settings
                 },
+                filled=dict(cohort.filled),
                 own={stream: len(devices) for stream, devices in self._device_settings.items()},
                 ledgers=dict(self._ledgers),
                 stopped=stopped | cohort.stopped,

@@ -38,6 +38,8 @@ class HealthReport:
     """Devices online that have not applied it, by stream."""
     own: Mapping[str, int] = field(default_factory=dict)
     """Devices with a device-specific noise setting, by stream."""
+    filled: Mapping[str, int] = field(default_factory=dict)
+    """Ticks that did not arrive and were filled, by stream."""
     ledgers: Mapping[str, LedgerState] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Streams of which nothing is released, with the reason."""
@@ -80,6 +82,7 @@ class ReportCollector(Collector):
             (gauge, "inbox_messages", "Messages received and not yet handled.", "", _one(report.inbox)),
             (counter, "inbox_dropped", "Messages dropped from a full inbox.", "", _one(report.dropped)),
             (counter, "ticks_counted", "Ticks counted durably.", "", _one(report.ticks_counted)),
+            (counter, "ticks_filled", "Ticks filled with a stand-in.", "stream", _by(report.filled)),
             (counter, "windows_released", "Windows released.", "", _one(report.released)),
             (counter, "windows_refused", "Windows refused by the budget.", "", _one(report.refused)),
             (gauge, "releases_unsent", "Releases not acknowledged yet.", "", _one(report.unsent)),

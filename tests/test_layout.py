@@ -34,7 +34,16 @@ ORDER = {
         *("status_socket", "metrics_server", "daemon", "log_failure", "agent_commands"),
     ],
     "calibrator": [
-        *("calibrator_config", "calibrator_reference", "store", "policy", "models", "learning", "ledger"),
+        *(
+            "calibrator_config",
+            "calibrator_reference",
+            "store",
+            "policy",
+            "roster",
+            "models",
+            "learning",
+            "ledger",
+        ),
         *("settings", "windows", "ingest", "publish", "cohort", "health_report", "health_server", "daemon"),
         "commands",
     ],

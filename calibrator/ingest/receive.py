@@ -27,7 +27,9 @@ from hushmq.calibrator.ingest.quarantine import Quarantine
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
+from hushmq.calibrator.roster.admission import Admission, Candidate
 from hushmq.calibrator.settings.cohort_settings import CohortSettings
+from hushmq.calibrator.windows.closed_windows import resume_sequences
 from hushmq.calibrator.windows.collect_device_windows import collect_release
 
 known_address = lru_cache(maxsize=100_000)(parse)
@@ -76,6 +78,7 @@ class _Changes:
     first_ticks: dict[str, int] = field(default_factory=dict)
     adopted: Policy | None = None
     stopped: dict[str, str] = field(default_factory=dict)
+    counted: list[Candidate] = field(default_factory=list)
 
     def arrived(self, stream: str, first: int) -> None:
         self.first_ticks[stream] = min(first, self.first_ticks.get(stream, first))
@@ -93,6 +96,7 @@ class Receiver:
     marks: HighWaterMarks
     settings: CohortSettings
     quarantine: Quarantine
+    admission: Admission
     statuses: DeviceStatuses
     clocks: Clocks
     log: FilteringBoundLogger
@@ -130,6 +134,8 @@ class Receiver:
             for one in messages.batches:
                 self._count(db, group, one, possible, now, changes)
             group.write()
+            for one_more in self.admission.admit(db, changes.counted, self.followed.streams):
+                changes.arrived(one_more.stream, one_more.first)
         return changes.result()
 
     def _read(self, item: Arrived) -> ReadBatch | None:
@@ -161,6 +167,7 @@ class Receiver:
             self._blame(db, device, rejection, now)
             return
         changes.devices.add(device)
+        changes.counted.append(Candidate(stream, device, one.sent.batch.first))
         changes.arrived(stream, one.sent.batch.first)
 
     def _possible_ticks(self, now: float) -> dict[str, Ticks]:
@@ -173,7 +180,7 @@ class Receiver:
     def _take_other(self, db: Connection, item: Arrived, now: float, changes: _Changes) -> None:
         match parse(item.topic):
             case Address(kind="policy"):
-                changes.adopted = self.followed.adopt(db, item.payload) or changes.adopted
+                changes.adopted = self._follow(db, item.payload) or changes.adopted
             case Address(kind="noise" | "ledger" | "status" | "release") if not item.payload:
                 pass  # somebody has cleared a retained message
             case Address(kind="release", stream=str(stream), window=str(window), scope=str(device)):
@@ -191,6 +198,14 @@ class Receiver:
             case address:
                 kind = address.kind if address else None
                 raise Rejected(Reason.WRONG_ADDRESS, f"nothing is read from {kind} topics")
+
+    def _follow(self, db: Connection, payload: bytes) -> Policy | None:
+        """Follow a policy; the windows that it adds begin now."""
+        before = self.followed.streams
+        adopted = self.followed.adopt(db, payload)
+        for name, stream in adopted.streams.items() if adopted else ():
+            resume_sequences(db, name, before.get(name), stream, now=self.clocks.tick(stream))
+        return adopted
 
     def _collect(
         self,

@@ -22,6 +22,7 @@ class Settling:
         self._ends_at: float | None = None
         self._to_take: int | None = None
         self._settled = False
+        self._complete_since: float | None = None
 
     def settled(self, *, connected: bool) -> bool:
         """To be asked at every turn; once True it stays so."""
@@ -35,3 +36,16 @@ class Settling:
                 self._to_take = self._inbox.received
             self._settled = self._inbox.taken >= self._to_take
         return self._settled
+
+    def caught_up(self, *, connected: bool, grace_s: float) -> bool:
+        """Whether nothing has kept batches from us for the whole grace: windows may close.
+
+        They close by the clock, whatever arrived. So after a start or a break what devices kept for us comes first.
+        """
+        if not (connected and self.settled(connected=connected)):
+            self._complete_since = None
+            return False
+        now = time.monotonic()
+        if self._complete_since is None:
+            self._complete_since = now
+        return now - self._complete_since >= grace_s

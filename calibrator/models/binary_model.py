@@ -18,6 +18,7 @@ from hushmq.calibrator.models.binary.binary_fit import BinaryFit, fit
 from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
 from hushmq.calibrator.models.draw_noise import noisy_together
 from hushmq.calibrator.models.misfit import Misfit
+from hushmq.calibrator.models.stand_ins import perturbed_bits
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
 from hushmq.calibrator.models.window_count import Pieces, WindowCount
 from hushmq.calibrator.policy.nano_nats import NANO
@@ -140,6 +141,10 @@ class BinaryModel:
     def noise_message(self, noise: BinaryNoise, theta: BinaryTheta, device_tilt: float) -> BinaryNoiseMessage:
         """ρ0 and ρ1: a device computes the loss itself."""
         return BinaryNoiseMessage(rho0=noise.rho0, rho1=noise.rho1)
+
+    def stand_ins(self, noise: BinaryNoise, state: int, count: int) -> bytes:
+        """Bits flipped with ρ0 or ρ1."""
+        return perturbed_bits(noise.rho1 if state else noise.rho0, state, count)
 
     def read_noise(self, tree: dict[str, Any]) -> BinaryNoise | None:
         """`{"rho0": …, "rho1": …}`."""

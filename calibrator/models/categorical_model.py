@@ -26,6 +26,7 @@ from hushmq.calibrator.models.categorical.categorical_statistics import (
 from hushmq.calibrator.models.chain_model import MARGIN
 from hushmq.calibrator.models.draw_noise import noisy, variance
 from hushmq.calibrator.models.misfit import Misfit
+from hushmq.calibrator.models.stand_ins import perturbed_categories
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
 from hushmq.calibrator.models.window_count import Pieces, WindowCount
 from hushmq.calibrator.policy.nano_nats import scale_for
@@ -157,6 +158,10 @@ class CategoricalModel:
         return CategoricalNoiseMessage(
             emission=noise.rows, certificate=CertificateMessage.of(certificate_for(theta, whole))
         )
+
+    def stand_ins(self, noise: CategoricalNoise, state: int, count: int) -> bytes:
+        """Outputs of the state's row of the emission matrix."""
+        return perturbed_categories(noise.rows, state, count)
 
     def read_noise(self, tree: dict[str, Any]) -> CategoricalNoise | None:
         """`{"emission": [[…], …]}`."""

@@ -104,6 +104,9 @@ class ChainModel(Protocol[T, N]):
     def noise_message(self, noise: N, theta: T, device_tilt: float) -> NoiseMessage:
         """The noise as it is pushed, with the proof that devices need; ValueError where there is no proof."""
 
+    def stand_ins(self, noise: N, state: int, count: int) -> bytes:
+        """So many perturbed copies of one state, one byte each, drawn as a device would."""
+
     def read_noise(self, tree: dict[str, Any]) -> N | None:
         """The noise whose stored JSON this is; None if it is of another model."""
 

@@ -56,6 +56,35 @@ batch = Table(
 )
 """Counted sanitized states, one byte each; pruned once every window over them has closed."""
 
+filled = Table(
+    "filled",
+    metadata,
+    Column("device", String(64), primary_key=True),
+    Column("stream", String(64), primary_key=True),
+    Column("first", BigInteger, primary_key=True),
+    Column("last", BigInteger, nullable=False),
+    Column("noise", BigInteger, nullable=False),
+    Column("states", LargeBinary, nullable=False),
+    Index("filled_of_stream", "stream", "first"),
+)
+"""Perturbed stand-ins for ticks that had not arrived when a window over them closed. They count in every later window
+over the same ticks too, whatever arrives by then: one tick, one draw. Pruned with `batch`."""
+
+roster = Table(
+    "roster",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("device", String(64), primary_key=True),
+    Column("since", BigInteger, primary_key=True),
+    Column("until", BigInteger, nullable=True),
+    Column("admitted", BigInteger, nullable=False),
+    Column("left_out", String(64), nullable=True),
+    Column("region", Text, nullable=True),
+)
+"""Whose ticks a window counts: of the devices with since ≤ its first tick < until. `admitted` is the number of the
+shortest window in which the device was admitted. A device that is `left_out`, for the reason that stands there, is in
+no window that closes from then on; `region` is what its charged statistics say of its chain (`Theta.as_tree`)."""
+
 accounted = Table(
     "accounted",
     metadata,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from sqlalchemy import Engine
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.topics import Topics
+from hushmq.calibrator.calibrator_config import RosterSection
 from hushmq.calibrator.ledger.accounts import Accounts
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.policy.clocks import Clocks
@@ -17,7 +19,7 @@ from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.windows.close_window import WindowOutcome, close_window
 from hushmq.calibrator.windows.closed_windows import delete_closed_states
 from hushmq.calibrator.windows.collect_device_windows import Aggregated, aggregate_due
-from hushmq.calibrator.windows.due_windows import WindowSchedule, due_windows
+from hushmq.calibrator.windows.due_windows import MOST_AT_ONCE, WindowSchedule, due_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,10 @@ class WindowCloser:
     clocks: Clocks
     grace_s: float
     log: FilteringBoundLogger
+    limits: RosterSection = field(default_factory=RosterSection)
     schedule: WindowSchedule = field(default_factory=WindowSchedule)
+    filled: Counter[str] = field(default_factory=Counter)
+    """Ticks filled since the start, by stream."""
     released: int = 0
     """Windows released since the start."""
     refused: int = 0
@@ -69,7 +74,7 @@ class WindowCloser:
                 added = aggregate_due(db, name, stream, through=through, topics=self.topics)
             self._log_aggregates(name, added)
             closed = self._close(engine, name, spans)
-            if len(closed) == len(spans):
+            if len(closed) == len(spans) < MOST_AT_ONCE:
                 self.schedule.searched(name, stream, through=through)
             aggregates += added
             windows += closed
@@ -87,7 +92,7 @@ class WindowCloser:
         for span in spans:
             with engine.begin() as db:
                 accounts = self.accounts.open(db, stream)
-                one = close_window(db, span, accounts, self.topics)
+                one = close_window(db, span, accounts, self.topics, self.limits)
             if one.charge is not None:
                 accounts.public.commit(one.charge.entry, one.charge.proposed)
             self._log_window(one)
@@ -113,7 +118,12 @@ class WindowCloser:
             self.log.error("release_refused", **where, why=one.refusal.reason)
         elif one.charge is not None:
             self.released += 1
-            self.log.info("released", **where, entry=one.charge.entry, loss=one.charge.loss)
+            self.filled[span.stream] += one.filled
+            self.log.info(
+                "released", **where, entry=one.charge.entry, loss=one.charge.loss, filled=one.filled
+            )
+        for device in one.silent:
+            self.log.warning("silent", stream=span.stream, device=device, last=span.last)
 
     def _log_aggregates(self, stream: str, added: Iterable[Aggregated]) -> None:
         for one in added:

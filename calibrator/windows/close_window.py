@@ -1,4 +1,4 @@
-"""Close one window: count, charge, draw, learn, in one transaction.
+"""Close one window: charge, count, draw, learn, in one transaction.
 
 Everything that leaves the calibrator about a window, its histogram as well as the statistics that Θ is learned from, is
 charged here. The debit, the noisy histograms and the learned Θ are committed together or not at all: after a crash
@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from hushmq.broker.contract.topics import Topics
+from hushmq.calibrator.calibrator_config import RosterSection
 from hushmq.calibrator.learning.learn_window import ThetaUpdate, learn_window
 from hushmq.calibrator.ledger.charge_window import Charge, ChargeRefused, charge_window
 from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.policy.window_span import Span
+from hushmq.calibrator.roster.roster_members import members, read_roster
+from hushmq.calibrator.roster.silence import end_silent, silence_limit
 from hushmq.calibrator.windows.closed_windows import mark_closed, next_open_tick
 from hushmq.calibrator.windows.count_window import count_window
 from hushmq.calibrator.windows.draw_release import draw_releases, store_releases
@@ -29,13 +32,17 @@ from hushmq.calibrator.windows.draw_release import draw_releases, store_releases
 
 @dataclass(frozen=True, slots=True)
 class WindowOutcome:
-    """How closing a window ended: charged, refused, or neither because it held no states."""
+    """How closing a window ended: charged, refused, or neither because no device was a member."""
 
     span: Span
     charge: Charge | None = None
     refusal: ChargeRefused | None = None
     learned: ThetaUpdate | None = None
     """What learning did; None where the window is not charged for statistics."""
+    filled: int = 0
+    """Ticks that did not arrive and were filled. Nothing public depends on it."""
+    silent: tuple[str, ...] = ()
+    """Devices that left the roster because nothing was counted of them for long."""
 
     @property
     def theta_updated(self) -> bool:
@@ -43,18 +50,29 @@ class WindowOutcome:
         return self.learned is not None and self.learned.changed_theta
 
 
-def close_window(db: Connection, span: Span, accounts: LiveAccounts, topics: Topics) -> WindowOutcome:
+def close_window(
+    db: Connection,
+    span: Span,
+    accounts: LiveAccounts,
+    topics: Topics,
+    limits: RosterSection | None = None,
+) -> WindowOutcome:
     """Take every step within the caller's transaction; what is stored is published after its commit."""
     if next_open_tick(db, span.stream, span.window, span.scope) > span.last:
         return WindowOutcome(span)  # by another calibrator, since it was found to be due
     accounts.follow(db)
-    count = count_window(db, span, accounts.policy)
     mark_closed(db, span.stream, span.window, span.scope, through=span.last)
-    if not count.devices:
+    counted_devices = members(read_roster(db, span.stream), span)
+    if not counted_devices:
         return WindowOutcome(span)
+    limit = silence_limit(accounts.policy, limits or RosterSection())
     charge = charge_window(db, span, accounts)
     if isinstance(charge, ChargeRefused):
-        return WindowOutcome(span, refusal=charge)
+        gone = end_silent(db, span, counted_devices, limit=limit)
+        return WindowOutcome(span, refusal=charge, silent=tuple(gone))
+    window = count_window(db, span, accounts.policy, counted_devices)
+    count = window.count
+    gone = end_silent(db, span, window.silent, limit=limit)
     releases = draw_releases(count, span, accounts, charge, issued_noises(db, span.stream))
     store_releases(db, releases, charge, topics)
     learned = None
@@ -62,4 +80,4 @@ def close_window(db: Connection, span: Span, accounts: LiveAccounts, topics: Top
         learned = learn_window(
             db, span.stream, model_of(accounts.policy), count.statistics(), tilt=charge.spent.learning
         )
-    return WindowOutcome(span, charge=charge, learned=learned)
+    return WindowOutcome(span, charge=charge, learned=learned, filled=window.filled, silent=tuple(gone))

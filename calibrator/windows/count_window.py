@@ -1,8 +1,10 @@
-"""The first step of closing a window: its states, counted exactly by device and noise version."""
+"""Counting a window: the states of its members, exactly, by device and noise version; what did not arrive is filled."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
@@ -12,7 +14,10 @@ from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.window_count import WindowCount
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import batch
-from hushmq.calibrator.windows.due_windows import LONGEST_BATCH
+from hushmq.calibrator.windows.fill_window import Piece, StandIns, by_version, filled_pieces, without
+
+LONGEST_BATCH = 65_536
+"""Ticks in a batch at most: how far before a window a batch that reaches into it can begin."""
 
 # Built once: SQLAlchemy takes longer to build a statement than SQLite to run it.
 _STATES = select(batch.c.device, batch.c.noise, batch.c.first, batch.c.last, batch.c.states).where(
@@ -23,8 +28,19 @@ _STATES = select(batch.c.device, batch.c.noise, batch.c.first, batch.c.last, bat
 )
 
 
-def count_window(db: Connection, span: Span, policy: StreamPolicy) -> WindowCount[Any, Any]:
-    """The window's counts, secret until noise is drawn for them."""
+@dataclass(frozen=True, slots=True)
+class CountedWindow:
+    """A window's counts, secret until noise is drawn for them; and what of it did not arrive, which stays with us."""
+
+    count: WindowCount[Any, Any]
+    filled: int
+    """Ticks that were filled just now."""
+    silent: frozenset[str]
+    """Members of which no tick arrived."""
+
+
+def count_window(db: Connection, span: Span, policy: StreamPolicy, members: Collection[str]) -> CountedWindow:
+    """Count every tick of every member: what arrived, and a stand-in for what did not."""
     rows = db.execute(
         _STATES,
         {
@@ -34,8 +50,26 @@ def count_window(db: Connection, span: Span, policy: StreamPolicy) -> WindowCoun
             "last": span.last,
         },
     )
-    pieces: dict[tuple[str, int], list[tuple[int, bytes]]] = defaultdict(list)
+    length = span.last - span.first + 1
+    arrived: dict[str, list[Piece]] = defaultdict(list)
     for row in rows:
         first, last = max(row.first, span.first), min(row.last, span.last)
-        pieces[row.device, row.noise].append((first, row.states[first - row.first : last - row.first + 1]))
-    return model_of(policy).count(policy, pieces)
+        arrived[row.device].append(
+            Piece(first, row.noise, row.states[first - row.first : last - row.first + 1])
+        )
+    drawn = filled_pieces(db, span)
+    stand_ins = StandIns(db, span, policy)
+    whole: dict[str, list[Piece]] = {}
+    for device in members:
+        pieces = arrived.get(device, [])
+        if device in drawn:
+            pieces = [*without(pieces, drawn[device]), *drawn[device]]
+        if sum(len(piece.states) for piece in pieces) < length:
+            pieces = stand_ins.fill(device, pieces)
+        whole[device] = pieces
+    stand_ins.store()
+    return CountedWindow(
+        model_of(policy).count(policy, by_version(whole)),
+        stand_ins.drawn,
+        frozenset(device for device in members if device not in arrived),
+    )

@@ -1,48 +1,44 @@
-"""Which windows are due: over for longer than their grace, not closed yet, and with counted states in them."""
+"""Which windows are due: over for longer than their grace, and not closed yet.
+
+The schedule and the roster say which windows there are, not what arrived: every window that begins while the stream has
+a member exists, and closes, also one of which no state came.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.policy.window_span import Span
-from hushmq.calibrator.store.tables import batch
-from hushmq.calibrator.windows.closed_windows import next_open_tick
+from hushmq.calibrator.roster.roster_members import beginnings, member_ticks, read_roster
+from hushmq.calibrator.windows.closed_windows import begin_sequences, next_open_tick
 
-LONGEST_BATCH = 65_536
-"""Ticks in a batch at most: how far before a window a batch that reaches into it can begin."""
+MOST_AT_ONCE = 64
+"""Windows of one stream that one search finds: after a long stop the roster shrinks while they are closed."""
 
 
 def due_windows(db: Connection, stream: str, policy: StreamPolicy, *, through: int) -> list[Span]:
-    """Windows that end at or before tick `through` and hold data, oldest first."""
-    spans = []
-    for name, window in policy.windows.items():
-        end = (through + 1) // window.ticks * window.ticks
-        for scope in window.scopes:
-            start = next_open_tick(db, stream, name, scope)
-            if end <= start:
-                continue
-            rows = db.execute(
-                select(batch.c.first, batch.c.last).where(
-                    batch.c.stream == stream,
-                    batch.c.first >= start - LONGEST_BATCH,
-                    batch.c.last >= start,
-                    batch.c.first < end,
-                )
-            )
-            numbers = {
-                number
-                for row in rows
-                for number in range(
-                    max(row.first, start) // window.ticks, (min(row.last, end - 1)) // window.ticks + 1
-                )
-            }
-            spans += [
-                Span(stream, name, n * window.ticks, (n + 1) * window.ticks - 1, scope) for n in numbers
-            ]
-    return sorted(spans, key=lambda span: (span.last, span.first, span.window, span.scope))
+    """Windows that end at or before tick `through`, oldest first; MOST_AT_ONCE of them if there are more."""
+    stretches = member_ticks(read_roster(db, stream))
+    if not stretches:
+        return []
+    begin_sequences(db, stream, policy, at=stretches[0][0])
+    spans = [
+        Span(stream, name, first, first + window.ticks - 1, scope)
+        for name, window in policy.windows.items()
+        for scope in window.scopes
+        for first in beginnings(
+            stretches,
+            window.ticks,
+            start=next_open_tick(db, stream, name, scope),
+            end=through + 1,
+            most=MOST_AT_ONCE,
+        )
+    ]
+    spans.sort(key=lambda span: (span.last, span.first, span.window, span.scope))
+    return spans[:MOST_AT_ONCE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +54,7 @@ class WindowSchedule:
     """Which streams can have due windows, so that an idle turn asks the database nothing.
 
     Those that were not searched yet, those of which another window has ended since, and those of which something
-    arrived for a window that was searched and may have been empty.
+    arrived for a window that was searched: a device may have been admitted for it.
     """
 
     _searched: dict[str, Searched] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.service.log import logger
+from hushmq.calibrator.calibrator_config import RosterSection
 from hushmq.calibrator.cohort import Cohort
 from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.store.open_database import open_store, sqlite_url
@@ -37,6 +38,7 @@ def temporary_cohort(
             ops_keys=[OPS.public],
             grace_s=grace_s,
             clock=clock,
+            roster=RosterSection(admit_least=100_000),
             log=logger("error"),
         )
         cohort.receive([Arrived(TOPICS.policy, encode(OPS.sign(policy)))])

@@ -103,7 +103,7 @@ def write_calibrator(folder: Path, server: NatsServer, keys: Keys) -> Path:
         f'cohort = "{COHORT}"\ndatabase = "sqlite:///{folder / "ledger.db"}"\ngrace_s = {GRACE_S}\n'
         f"seen_every_s = 0.5\n{_address(folder, server, 'calibrator')}"
         f'[keys]\nops_keys = ["{keys[0].public}"]\nsigning_key_file = "{folder / "calibrator.key"}"\n'
-        '[log]\nform = "json"\n'
+        '[roster]\nadmit_least = 1000\n[log]\nform = "json"\n'
     )
     return path
 

@@ -151,6 +151,7 @@ def write_calibrator(plan: DemoPlan, address: BrokerAddress, folder: Path) -> Pa
         "grace_s": 1.5,
         "seen_every_s": 0.5,
         "broker": _broker(plan, CALIBRATOR, address, home),
+        "roster": {"admit_least": len(plan.wearables)},
         "keys": {"ops_keys": [str(plan.ops_key.public)], "signing_key_file": str(key_file)},
     }
     return _write_toml(home / "calibrator.toml", lines)

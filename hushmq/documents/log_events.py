@@ -31,6 +31,11 @@ in the `[log]` section of a configuration file). No field contains a state, a ke
 
 MEANINGS: dict[str, tuple[str, str]] = {
     "added_up": ("A window that devices release themselves was aggregated and published.", ""),
+    "admission_full": (
+        "More new devices of a stream than one window admits; the others wait and are counted as usual.",
+        "For the roll-out of a fleet raise `roster.admit_least`; otherwise find out where the devices come from.",
+    ),
+    "admitted": ("A device is on the roster of a stream: windows count it from `since` on.", ""),
     "agent_failed": (
         "The agent ended with an unexpected exception; its text is withheld because it may hold a raw value.",
         "Report the class and the places listed in `at`.",
@@ -117,7 +122,14 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "See `reason` and `detail`.",
     ),
     "release_refused": ("A window was not released because the budget does not allow it.", "See `why`."),
-    "released": ("A window was charged, released and published.", ""),
+    "released": (
+        "A window was charged, released and published; `filled` of its ticks had not arrived.",
+        "If many are filled, see which devices are offline, or raise `grace_s`.",
+    ),
+    "silent": (
+        "Nothing was counted of a device for so long that it left the roster of a stream.",
+        "Its next batch brings it back; see whether the device is offline.",
+    ),
     "setting_applied": ("The agent follows a new policy or noise setting.", ""),
     "setting_made": ("A new noise setting was calibrated, signed and published for a stream.", ""),
     "setting_not_saved": (

@@ -27,7 +27,7 @@ from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.service.log import logger
-from hushmq.calibrator.calibrator_config import DevicesSection
+from hushmq.calibrator.calibrator_config import DevicesSection, RosterSection
 from hushmq.calibrator.cohort import Cohort
 from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.store import tables as store
@@ -40,6 +40,8 @@ TOPICS = Topics("test")
 STREAM = "motion"
 WIDE = BinaryTheta(0.15, 0.45, 0.15, 0.45)
 NARROW = BinaryTheta(0.25, 0.30, 0.30, 0.35)
+EVERYBODY = RosterSection(admit_least=10_000)
+"""All devices are admitted with their first batch."""
 START = 1_000_000
 """The tick at which the tests' time begins; a tick is a second."""
 
@@ -137,6 +139,7 @@ def desk(
     grace_s: float = 1.0,
     mark_path: Path | None = None,
     devices: DevicesSection | None = None,
+    roster: RosterSection = EVERYBODY,
     key: PrivateKey = CALIBRATOR,
     ops: Sequence[PrivateKey] = (OPS,),
     timer: Callable[[], float] = time.monotonic,
@@ -156,6 +159,7 @@ def desk(
             log=logger("debug", "json", log),
             mark_path=mark_path,
             devices=devices,
+            roster=roster,
             timer=timer,
         )
         yield Desk(cohort, engine, clock, log)

@@ -29,6 +29,7 @@ from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store import tables as store
 from hushmq.calibrator.windows import draw_release
 from hushmq.calibrator.windows.close_window import close_window
+from hushmq.calibrator.windows.closed_windows import next_open_tick
 from hushmq.calibrator.windows.outgoing import unsent
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.window_method import METHODS, Method
@@ -64,7 +65,9 @@ def test_debit_and_noisy_result_are_one(tmp_path: Path, monkeypatch: pytest.Monk
             patch.setattr(draw_release, "encode", fail)
             with pytest.raises(RuntimeError):
                 here.cohort.close_due()
-        assert [rows(here, name) for name in ("ledger", "release", "pending", "closed")] == [0, 0, 0, 0]
+        assert [rows(here, name) for name in ("ledger", "release", "pending", "filled")] == [0, 0, 0, 0]
+        with here.engine.begin() as db:
+            assert next_open_tick(db, STREAM, "short", "cohort") == START
         (one,) = here.cohort.close_due().windows
         assert one.charge is not None
         assert [rows(here, name) for name in ("ledger", "release", "closed")] == [1, 1, 1]

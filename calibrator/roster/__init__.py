@@ -1,0 +1,1 @@
+"""Who counts in which window: admission, silence, and devices that are left out."""
