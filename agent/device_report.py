@@ -1,6 +1,7 @@
 """The local report of a device. It holds more than `status`, because it does not leave the device.
 
-The number of refused values depends on the values, so it is reported here and in no topic.
+The number of refused values depends on the values, as does whether they behave like Θ: they are reported here and in no
+topic, and the latter not in the metrics either, which another machine may read.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ class StreamReport:
     source_trouble: str | None
     values_refused: int
     clock_set: int
+    ticks_watched: int
+    """Ticks whose states were compared with the Θ in force."""
+    outside_theta: str | None
+    """Why the states do not behave like Θ, and what follows."""
+    repeated_readings: str | None
+    """Why neighbouring ticks repeat one reading."""
 
     @property
     def source_works(self) -> bool:
@@ -132,9 +139,10 @@ def table(report: Report, *, colour: bool) -> str:
             ("", ""),
             ("", paint(name, BOLD)),
             ("noise", version(each.noise, each.refused, "none yet: nothing is published")),
-            ("source", judge(each.source_trouble, "well")),
+            ("source", judge(each.source_trouble or each.repeated_readings, "well")),
             ("ticks", f"{each.sampled:,} sampled = {sums}"),
             ("values", f"{each.values_refused:,} refused"),
+            ("Θ", judge(each.outside_theta, f"{each.ticks_watched:,} ticks behave like it")),
             ("clock", f"set {each.clock_set:,} times"),
         ]
     return "\n".join(f"{label:<9}{text}" if label else text for label, text in rows)

@@ -65,6 +65,9 @@ def report(
             source_trouble=stream.source.trouble if stream else NO_POLICY,
             values_refused=stream.values_refused if stream else 0,
             clock_set=clock_set[name],
+            ticks_watched=stream.watch.ticks if stream else 0,
+            outside_theta=stream.watch.trouble if stream else None,
+            repeated_readings=stream.repeated_readings if stream else None,
         )
     return Report(
         device=config.device,

@@ -15,6 +15,8 @@ from hushmq.agent.sources.tick import Clock
 from hushmq.agent.storage.outbox import MadeBatch, Outbox
 from hushmq.agent.storage.outbox_releases import MadeRelease
 from hushmq.agent.stream import Stream
+from hushmq.agent.watch.raised_alarms import RaisedAlarms
+from hushmq.agent.watch.watch_log import WatchLog
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
 
@@ -28,6 +30,8 @@ class Streams:
         """By stream, how often the clock was set while it ran."""
         self._config, self._settings, self._outbox = config, settings, outbox
         self._clock, self._log = clock, log
+        self._alarms = RaisedAlarms(config.folder)
+        self._watch_log = WatchLog(self._alarms, log)
 
     @property
     def periods(self) -> dict[str, int]:
@@ -64,7 +68,14 @@ class Streams:
 
     def _start(self, name: str, source: Source, policy: StreamPolicy) -> None:
         """Start a stream above its watermark."""
-        self.running[name] = Stream(name, source, policy, clock=self._clock, watermark=self._watermark(name))
+        self.running[name] = Stream(
+            name,
+            source,
+            policy,
+            clock=self._clock,
+            watermark=self._watermark(name),
+            outside=self._alarms.holds(name, policy),
+        )
         self.running[name].use(self._settings.noise.get(name))
 
     def beat(self) -> tuple[list[MadeBatch], list[MadeRelease]]:
@@ -83,6 +94,7 @@ class Streams:
                     stream=name,
                     next_tick=elapsed.last + 1,
                 )
+            self._watch_log.follow(name, stream.watch, stream.source.arrivals)
             if refused := stream.newly_refused():
                 self._log.warning("values_refused", stream=name, count=refused)
         return made, releases

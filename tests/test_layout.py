@@ -29,9 +29,9 @@ ORDER = {
     ],
     "broker": ["contract", "mqtt", "service", "provision", "reference", "commands"],
     "agent": [
-        *("storage", "sources", "agent_config", "agent_reference", "discretise", "perturb", "device_windows"),
-        *("accept_settings", "stream", "streams", "publish", "device_report", "device_status"),
-        *("status_socket", "metrics_server", "daemon", "log_failure", "agent_commands"),
+        *("storage", "watch", "sources", "agent_config", "agent_reference", "discretise", "perturb"),
+        *("device_windows", "accept_settings", "stream", "streams", "publish", "device_report"),
+        *("device_status", "status_socket", "metrics_server", "daemon", "log_failure", "agent_commands"),
     ],
     "calibrator": [
         *(

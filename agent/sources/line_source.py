@@ -12,6 +12,7 @@ from typing import Any
 
 from hushmq.agent.sources.parse_value import LONGEST, Reader, Unreadable
 from hushmq.agent.sources.resample import Resampler, Value
+from hushmq.agent.watch.arrival_rate import ArrivalRate
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.link import back_off
 
@@ -26,6 +27,7 @@ class LineSource(ABC):
         self.unreadable = 0
         self.trouble: str | None = None
         self._reader, self._resampler, self._log = reader, resampler, log
+        self.arrivals: ArrivalRate | None = resampler.arrivals
         self._rest = b""
         self._skipping = False
         self._failures = 0
@@ -182,6 +184,7 @@ class ReplayedFile:
     """A recording: one line for each tick, from the first line on; after the last one there are gaps."""
 
     trouble: str | None = None
+    arrivals: ArrivalRate | None = None
 
     def __init__(self, path: Path, reader: Reader, *, repeat: bool) -> None:
         self.unreadable = 0

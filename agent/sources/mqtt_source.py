@@ -6,6 +6,7 @@ from typing import Any
 
 from hushmq.agent.sources.parse_value import Reader, Unreadable
 from hushmq.agent.sources.resample import Resampler, Value
+from hushmq.agent.watch.arrival_rate import ArrivalRate
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.mqtt.endpoint import Endpoint
 
@@ -29,6 +30,7 @@ class SubscribedTopic:
     ) -> None:
         self.unreadable = 0
         self._reader, self._resampler, self._retained = reader, resampler, retained
+        self.arrivals: ArrivalRate | None = resampler.arrivals
         self._connection = Connection(
             endpoints=[endpoint],
             client_id=name,

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 
 from hushmq.agent.sources.tick import Clock, tick_at
+from hushmq.agent.watch.arrival_rate import ArrivalRate
 
 Value = float | int | str | bool
 NS = 1_000_000
@@ -25,6 +26,7 @@ class Resampler:
         self._clock = clock
         self._period_ms = period_ms
         self._max_age_ns = max_age_ms * NS
+        self.arrivals = ArrivalRate(period_ms)
         self._lock = threading.Lock()
         self._arrived: deque[tuple[int, int, Value]] = deque(maxlen=HELD)
         self._held: tuple[int, int, Value] | None = None
@@ -37,6 +39,7 @@ class Resampler:
             while self._arrived and self._arrived[-1][0] >= tick:
                 self._arrived.pop()
             self._arrived.append((tick, now, value))
+            self.arrivals.note(now)
 
     def take(self, first: int, last: int) -> list[Value | None]:
         """The values of the ticks first … last, None for a gap. Older values are discarded."""

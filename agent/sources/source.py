@@ -19,6 +19,7 @@ from hushmq.agent.sources.source_config import (
     Stdin,
 )
 from hushmq.agent.sources.tick import Clock
+from hushmq.agent.watch.arrival_rate import ArrivalRate
 from hushmq.broker.contract.problem import Problem
 
 FURTHEST = 10**8
@@ -30,6 +31,8 @@ class Source(Protocol):
 
     unreadable: int
     """The number of values so far that could not be read."""
+    arrivals: ArrivalRate | None
+    """When values arrive, if they come at times of their own."""
 
     @property
     def trouble(self) -> str | None:
@@ -47,6 +50,7 @@ class SimulatedSource:
 
     unreadable = 0
     trouble: str | None = None
+    arrivals: ArrivalRate | None = None
 
     def __init__(self, section: Simulate | SimulateStates) -> None:
         self._section = section
@@ -85,6 +89,7 @@ class OfferedSource:
 
     def __init__(self, resampler: Resampler) -> None:
         self.offer, self.take = resampler.offer, resampler.take
+        self.arrivals: ArrivalRate | None = resampler.arrivals
 
     def stop(self) -> None:
         """Nothing runs."""
@@ -94,6 +99,7 @@ class NoSource:
     """The source of a stream whose source cannot be opened: only gaps, until a restart or reload."""
 
     unreadable = 0
+    arrivals: ArrivalRate | None = None
 
     def __init__(self, trouble: str) -> None:
         self.trouble: str | None = trouble

@@ -123,6 +123,9 @@ class StreamPolicy(Message):
     """The share of a window's public tilt that is charged for the statistics from which Θ is learned."""
     misfit: Literal["cover", "report"] = "cover"
     """Whether Θ also covers correlation over long lags that no fitted first-order chain has, or only reports it."""
+    outside_theta: Literal["warn", "stop", "stand-in"] = "warn"
+    """What a device does whose own states prove not to behave like Θ: a local warning only; publish nothing from the
+    end of the hour on; or publish the stand-in instead of its states, under the same noise."""
     stand_in: str | None = None
     """The state that is perturbed where there is no value, or one that matches no state; None: the first state."""
     fill_s: Annotated[int, Field(ge=0, le=LONGEST_FILL_S)] = 3600

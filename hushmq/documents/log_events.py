@@ -42,6 +42,14 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "agent_started": ("The agent runs.", ""),
     "agent_stopped": ("The agent has flushed its outbox and ended.", ""),
+    "alarm_not_saved": (
+        "An alarm could not be stored; it holds until the agent ends, and is stored with a later beat.",
+        "Check permissions and free space of the agent's folder.",
+    ),
+    "alarm_raised": (
+        "The device's own states do not behave like Θ, beyond reasonable doubt; the policy's `outside_theta` follows.",
+        "Push a policy with a Θ that holds for the stream, or with a period at which the sensor has new readings.",
+    ),
     "broker_connected": (
         "The connection to the broker is up.",
         "If it repeats, another client uses the same identity, or the network is unstable.",
@@ -113,6 +121,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "A device sent invalid messages and is ignored for a while.",
         "Find out what sends under its identity.",
     ),
+    "readings_repeated": (
+        "Readings arrive at even intervals of several ticks, so that neighbouring ticks repeat one reading.",
+        "Give the stream a `period_ms` of about `every_ms` (under a new name), or a Θ with lower q and r.",
+    ),
     "refused_by_device": (
         "A device reports that it refuses the policy or a setting.",
         "See `reason`: usually its configuration file allows less than the policy asks for.",
@@ -158,6 +170,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Check the sensor, the file or the command.",
     ),
     "source_recovered": ("A failed source delivers values again.", ""),
+    "states_outside_theta": (
+        "The device's own states seem not to behave like Θ; of 1,000 devices whose states do, one would log this.",
+        "See `hushmq agent status`, and push a policy with a Θ that holds for the stream.",
+    ),
     "stored_setting_refused": (
         "A setting stored on the device is no longer acceptable and is not used.",
         "See `reason`; the agent waits for a new setting.",

@@ -19,6 +19,9 @@ STREAM = StreamReport(
     source_trouble=None,
     values_refused=5,
     clock_set=1,
+    ticks_watched=1234,
+    outside_theta=None,
+    repeated_readings=None,
 )
 REPORT = Report(
     device="wearable-1",
@@ -67,6 +70,14 @@ def test_the_table_shows_what_is_wrong() -> None:
         policy_refused="stale-version",
         outbox_set_aside="/x/outbox.corrupt-1.db",
         ticks_not_stored=17,
+        streams={
+            **REPORT.streams,
+            "warmth": replace(
+                STREAM,
+                repeated_readings="readings arrive every 60 s",
+                outside_theta="states do not behave like Θ",
+            ),
+        },
     )
     said = table(wrong, colour=True)
     for words in (
@@ -77,6 +88,8 @@ def test_the_table_shows_what_is_wrong() -> None:
         "17 ticks not stored: the disk was full",
         "none yet: nothing is published",
         "gone",
+        "readings arrive every 60 s",
+        "states do not behave like Θ",
     ):
         assert f"\x1b[31m{words}\x1b[0m" in said
     assert "\x1b" not in table(wrong, colour=False)

@@ -244,6 +244,8 @@ STAGES = [
     ("hushmq.agent.sources.line_source", "ReplayedFile.take"),
     ("hushmq.agent.sources.parse_value", "Reader.read"),
     ("hushmq.agent.discretise", "BinsDiscretiser.states"),
+    ("hushmq.agent.watch.stream_watch", "StreamWatch.compare"),
+    ("hushmq.pufferfish.inference.theta_test", "ThetaTest.add"),
     ("hushmq.agent.perturb", "Mechanism.batches"),
     ("hushmq.agent.device_windows", "WindowCounter.add"),
     ("hushmq.agent.stream", "Stream.beat"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hushmq.agent.sources.resample import Resampler, Value
 from hushmq.agent.sources.source import OfferedSource
 from hushmq.agent.storage.outbox import MadeBatch
@@ -13,10 +15,11 @@ from tests.agent.peer import noise, stream_policy
 PERIOD_MS = 2
 
 
-def started() -> tuple[Hands, Stream, OfferedSource]:
+def started(**changes: Any) -> tuple[Hands, Stream, OfferedSource]:
+    """A stream under a policy with these changes."""
     hands = Hands()
     source = OfferedSource(Resampler(hands.clock(), PERIOD_MS, 1000))
-    stream = Stream("motion", source, stream_policy(), clock=hands.clock(), watermark=-1)
+    stream = Stream("motion", source, stream_policy(**changes), clock=hands.clock(), watermark=-1)
     return hands, stream, source
 
 

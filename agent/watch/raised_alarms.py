@@ -1,0 +1,55 @@
+"""The alarms that were raised, on disk, so that a restart does not publish what an alarm has stopped.
+
+Stored are the name of the stream and a digest of what its states mean and of the policy's Θ: one bit about the data.
+An alarm holds until ops push a policy with another meaning or another Θ for the stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from hushmq.agent.storage.outbox_mark import replace_durably
+from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.problem import Problem
+
+FILE = "alarms.json"
+
+
+class RaisedAlarms:
+    """The alarms of one device. Used from one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self.save_error: str | None = None
+        """Why the alarm raised last could not be stored; None if it was."""
+        try:
+            found = json.loads(self._path.read_bytes()) if self._path.exists() else {}
+            self._raised: dict[str, str] = {str(stream): str(digest) for stream, digest in found.items()}
+        except (OSError, ValueError, AttributeError):
+            raise Problem(
+                f"folder: {self._path} cannot be read, so it is unknown which streams an alarm has stopped: "
+                "push a policy with the right Θ for all of them, then delete the file"
+            ) from None
+        self._stored = dict(self._raised)
+
+    def holds(self, stream: str, policy: StreamPolicy) -> bool:
+        """Whether an alarm was raised for this stream under this policy's meaning and Θ."""
+        return self._raised.get(stream) == _digest(policy)
+
+    def add(self, stream: str, policy: StreamPolicy) -> None:
+        """Record an alarm; one that cannot be stored holds for this run, and is stored with a later call."""
+        self._raised[stream] = _digest(policy)
+        if self._raised == self._stored:
+            return
+        try:
+            replace_durably(self._path, json.dumps(self._raised, sort_keys=True).encode())
+            self._stored, self.save_error = dict(self._raised), None
+        except OSError as error:
+            self.save_error = error.strerror
+
+
+def _digest(policy: StreamPolicy) -> str:
+    meaning = policy.model_dump_json(include={"states", "period_ms", "discretiser", "theta"})
+    return hashlib.sha256(meaning.encode()).hexdigest()

@@ -1,0 +1,100 @@
+"""Watch whether the states of one stream behave like the Θ they are promised under, and act as the policy says.
+
+The states are compared in memory (docs/theory-world.md, Theorem 24), and a restart or another Θ begins anew. Nothing
+but whether the evidence has passed a threshold leaves this module: no state, no count, no cell. What the action itself
+tells those who read the stream is bounded by Theorem 25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.theta_message import ThetaMessage
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.categorical.transition_intervals import Rows
+from hushmq.pufferfish.inference.theta_test import ThetaTest
+
+WARN = 1e-3
+"""The probability that a stream within Θ is ever warned about, locally."""
+ALARM = 1e-6
+"""The probability that a stream within Θ ever raises the alarm, on which the policy's action follows."""
+COARSE_MS = 3_600_000
+"""A stream stops at a multiple of this time: when exactly the alarm was raised is not shown."""
+
+
+class StreamWatch:
+    """The watch over one stream. `outside` says that its alarm was raised in an earlier run of the agent."""
+
+    def __init__(self, policy: StreamPolicy, *, outside: bool = False) -> None:
+        self.policy = policy
+        self.warned = outside
+        """Whether the states do not look like Θ: the evidence has passed the lower threshold."""
+        self.outside = outside
+        """Whether the alarm was raised: the evidence has passed the higher threshold."""
+        self._theta: ThetaMessage | None = None
+        self._test: ThetaTest | None = None
+        self._next: int | None = None
+        self._stop_from = 0
+
+    @property
+    def ticks(self) -> int:
+        """The number of ticks compared with the Θ in force."""
+        return self._test.ticks if self._test else 0
+
+    def follow(self, theta: ThetaMessage) -> None:
+        """Compare with this Θ from now on; another one than before begins anew, but a raised alarm stays raised."""
+        if theta != self._theta:
+            self._theta, self._test = theta, ThetaTest(*_rows(theta))
+            self.warned = self.outside
+
+    def compare(self, first: int, states: Sequence[int | None]) -> None:
+        """Compare the states of the ticks `first`, `first` + 1, … with Θ; None where a tick has no value of its own."""
+        test = self._test
+        if test is None or self.outside or not states:
+            return
+        if self._next is not None and first != self._next:
+            test.add([None])
+        self._next = first + len(states)
+        evidence = test.add(states)
+        self.warned |= evidence >= 1 / WARN
+        if evidence >= 1 / ALARM:
+            self.outside = True
+            coarse = max(1, COARSE_MS // self.policy.period_ms)
+            self._stop_from = -(-self._next // coarse) * coarse
+
+    def stopped(self, tick: int) -> bool:
+        """Whether nothing is published of a beat that begins with this tick."""
+        return self.outside and self.policy.outside_theta == "stop" and tick >= self._stop_from
+
+    def substitutes(self, count: int) -> list[int] | None:
+        """What to perturb in place of `count` states: stand-ins after an alarm, unless the policy only warns."""
+        if not self.outside or self.policy.outside_theta == "warn":
+            return None
+        return [self.policy.stand_in_state] * count
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong and what to do, for people on the device; None while the states behave like Θ."""
+        if not self.warned:
+            return None
+        one_in, follows = 1 / WARN, "they are published as before"
+        if self.outside:
+            one_in = 1 / ALARM
+            if self.policy.outside_theta == "stop":
+                follows = "the stream stops at the end of the hour"
+            elif self.policy.outside_theta == "stand-in":
+                follows = "the stand-in is published instead of them"
+        return (
+            f"states do not behave like Θ (if they did, 1 of {one_in:,.0f} devices would show this): {follows}; push a "
+            "policy with a wider Θ, or with a period at which the sensor has new readings"
+        )
+
+
+def _rows(theta: ThetaMessage) -> tuple[Rows, Rows]:
+    """The bounds of every transition probability, row by row."""
+    chains = theta.chains
+    if isinstance(chains, BinaryTheta):
+        q, r = (chains.q_low, chains.q_high), (chains.r_low, chains.r_high)
+        return ((1 - q[1], q[0]), (r[0], 1 - r[1])), ((1 - q[0], q[1]), (r[1], 1 - r[0]))
+    return chains.forward.low, chains.forward.high

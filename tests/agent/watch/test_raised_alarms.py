@@ -1,0 +1,62 @@
+"""Raised alarms on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hushmq.agent.watch.raised_alarms import FILE, RaisedAlarms
+from hushmq.broker.contract.policy_message import Assumption, Audiences, Threshold
+from hushmq.broker.contract.problem import Problem
+from tests.agent.peer import NARROW, WIDE, stream_policy
+
+
+def test_an_alarm_survives_until_ops_change_theta_or_the_meaning(tmp_path: Path) -> None:
+    policy = stream_policy()
+    RaisedAlarms(tmp_path).add("motion", policy)
+    found = RaisedAlarms(tmp_path)
+    assert found.holds("motion", policy)
+    assert not found.holds("sound", policy)
+    # Neither a budget nor the action is another meaning.
+    assert found.holds(
+        "motion", stream_policy(epsilon=Audiences(operator=1.0, public=1.0), outside_theta="stop")
+    )
+    for other in (
+        stream_policy(discretiser=Threshold(at=80.0)),
+        stream_policy(theta=Assumption(start=NARROW, floor=NARROW)),
+        stream_policy(theta=Assumption(start=WIDE, floor=WIDE)),
+    ):
+        assert not found.holds("motion", other)
+
+
+def test_the_file_holds_one_bit_a_stream(tmp_path: Path) -> None:
+    alarms = RaisedAlarms(tmp_path)
+    assert not (tmp_path / FILE).exists()
+    alarms.add("motion", stream_policy())
+    written = (tmp_path / FILE).read_bytes()
+    alarms.add("motion", stream_policy())
+    assert (tmp_path / FILE).read_bytes() == written
+    assert b"high" not in written
+    assert len(written) == len('{"motion": ""}') + 64
+
+
+def test_an_alarm_that_cannot_be_stored_holds_and_is_stored_later(tmp_path: Path) -> None:
+    folder = tmp_path / "device"
+    folder.mkdir()
+    alarms = RaisedAlarms(folder)
+    folder.rename(tmp_path / "gone")
+    alarms.add("motion", stream_policy())
+    assert alarms.save_error
+    assert alarms.holds("motion", stream_policy())
+    (tmp_path / "gone").rename(folder)
+    alarms.add("motion", stream_policy())
+    assert alarms.save_error is None
+    assert RaisedAlarms(folder).holds("motion", stream_policy())
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"motion"'])
+def test_a_file_that_cannot_be_read_lets_nothing_be_published(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(Problem, match=r"alarms\.json cannot be read, .* then delete the file"):
+        RaisedAlarms(tmp_path)

@@ -1,0 +1,157 @@
+"""An agent whose states do not behave like Θ, on a real broker."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hushmq.agent.daemon import AgentDaemon
+from hushmq.agent.device_report import metrics
+from hushmq.agent.status_socket import read_report
+from hushmq.agent.watch import stream_watch
+from hushmq.broker.contract.messages import Batch, decode, encode
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage
+from hushmq.broker.contract.packing import unpack
+from hushmq.broker.contract.policy_message import Assumption
+from hushmq.broker.provision.broker_process import BrokerProcess
+from tests.agent.peer import NARROW, WIDE, Peer, noise, policy, wait_until, write_config
+from tests.agent.running import running
+from tests.agent.test_stream import PERIOD_MS, started
+
+OFFERED = 'kind = "offer"'
+STUCK = 90.0
+"""A reading in state `high` that never changes."""
+
+
+@pytest.fixture(autouse=True)
+def short_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream stops at a multiple of a tenth of a second."""
+    monkeypatch.setattr(stream_watch, "COARSE_MS", 100)
+
+
+def stream_of(agent: AgentDaemon) -> dict[str, Any]:
+    report = agent.report()
+    assert report is not None
+    return dict(report.as_dict()["streams"]["motion"])
+
+
+def after_statuses(peer: Peer, count: int) -> Callable[[], bool]:
+    """Whether so many statuses were published from now on: some beats have passed."""
+    since = len(peer.statuses)
+    return lambda: len(peer.statuses) >= since + count
+
+
+def test_a_stop_survives_a_restart_and_ends_with_another_theta(nats: BrokerProcess, tmp_path: Path) -> None:
+    log = io.StringIO()
+    config = write_config(tmp_path / "device", nats.port, source=OFFERED)
+    with Peer(nats) as peer:
+        peer.push(policy(outside_theta="stop"))
+        peer.push(noise())
+        with running(config, log=log) as agent:
+            wait_until(lambda: stream_of(agent)["noise"] == 1)
+            agent.offer(STUCK)
+            wait_until(lambda: "alarm_raised" in log.getvalue())
+            wait_until(lambda: peer.balanced() and stream_of(agent)["buffered"] == 0)
+            wait_until(after_statuses(peer, 3))
+            sent = peer.total()
+            assert sent > 100
+            wait_until(after_statuses(peer, 5))
+            assert peer.total() == sent
+            assert "stops at the end of the hour" in stream_of(agent)["outside_theta"]
+        assert "states_outside_theta" in log.getvalue()
+        with running(config) as agent:
+            wait_until(lambda: stream_of(agent)["noise"] == 1)
+            agent.offer(60.0)
+            wait_until(after_statuses(peer, 5))
+            assert peer.total() == sent
+            assert stream_of(agent)["outside_theta"]
+            peer.push(policy(2, outside_theta="stop", theta=Assumption(start=WIDE, floor=WIDE)))
+            peer.push(noise(2, policy=2))
+            wait_until(lambda: peer.total() > sent)
+            assert stream_of(agent)["ticks_watched"] < 500
+        assert peer.no_tick_was_made_twice()
+        for status in peer.statuses:
+            assert not any(word in encode(status) for word in (b"theta", b"alarm", b"outside"))
+
+
+def test_a_warning_stays_on_the_device(nats: BrokerProcess, tmp_path: Path) -> None:
+    """It is in the log and in `hushmq agent status`, not in a topic, a metric or a file; publishing goes on."""
+    log = io.StringIO()
+    config = write_config(tmp_path / "device", nats.port, source=OFFERED)
+    with Peer(nats) as peer:
+        peer.push(policy())
+        peer.push(noise())
+        with running(config, log=log) as agent:
+            wait_until(lambda: stream_of(agent)["noise"] == 1)
+            agent.offer(STUCK)
+            wait_until(lambda: "alarm_raised" in log.getvalue())
+            sent = peer.total()
+            wait_until(lambda: peer.total() > sent + 100)
+            said = read_report(tmp_path / "device" / "state")
+            assert said is not None
+            assert "published as before" in said["streams"]["motion"]["outside_theta"]
+            report = agent.report()
+            assert report is not None
+            assert not any(word in metrics(report) for word in ("theta", "alarm", "watched", "reading"))
+        assert not (tmp_path / "device" / "state" / "alarms.json").exists()
+        for status in peer.statuses:
+            assert not any(word in encode(status) for word in (b"theta", b"alarm", b"outside"))
+    events = [json.loads(line) for line in log.getvalue().splitlines()]
+    found = [event for event in events if event["event"] in {"states_outside_theta", "alarm_raised"}]
+    assert [event["event"] for event in found] == ["states_outside_theta", "alarm_raised"]
+    assert all(event.keys() <= {"event", "level", "timestamp", "stream", "action"} for event in found)
+
+
+def test_the_stand_in_is_published_under_the_same_headers() -> None:
+    """Every tick, in batches of the same form: what changes are bits, which the noise hides."""
+    hands, stream, source = started(outside_theta="stand-in")
+    # So little noise that a glance tells what was perturbed; the device would refuse it.
+    stream.use(noise(noise=BinaryNoiseMessage(rho0=1e-6, rho1=1e-6)))
+    source.offer(STUCK)
+    ones: list[float] = []
+    shapes = set()
+    for _ in range(40):
+        hands.run(50 * PERIOD_MS)
+        (made,) = stream.beat(-1).made
+        batch = decode(Batch, made.payload)
+        shapes.add((len(made.payload), batch.noise, batch.bits))
+        ones.append(sum(unpack(batch.states, batch.count, batch.bits)) / batch.count)
+    raised = next(n for n, share in enumerate(ones) if share < 0.5)
+    assert ones[:raised] == [1.0] * raised
+    assert ones[raised:] == [0.0] * (40 - raised)
+    assert 100 <= 50 * raised <= 1000
+    assert len(shapes) == 1
+
+
+def test_the_theta_of_the_setting_in_force_is_watched() -> None:
+    """A setting with another Θ begins anew; one that differs in its noise only does not."""
+    hands, stream, source = started()
+    stream.use(noise())
+    source.offer(STUCK)
+    hands.run(100 * PERIOD_MS)
+    stream.beat(-1)
+    watched = stream.watch.ticks
+    assert watched >= 99
+    stream.use(noise(2, epsilon=1.0))
+    assert stream.watch.ticks == watched
+    stream.use(noise(3, theta=NARROW))
+    assert stream.watch.ticks == 0
+
+
+def test_readings_that_are_refreshed_seldom_are_noticed() -> None:
+    """Said with the remedy, before the states themselves prove anything."""
+    hands, stream, source = started()
+    stream.use(noise())
+    for refresh in range(7):
+        assert stream.repeated_readings is None, refresh
+        source.offer(60.0)
+        hands.run(20 * PERIOD_MS)
+        stream.beat(-1)
+    said = stream.repeated_readings
+    assert said is not None
+    assert f"period_ms = {20 * PERIOD_MS}" in said
