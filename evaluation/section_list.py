@@ -101,6 +101,9 @@ SECTIONS = {
     "misfit": EvaluationSection(
         "hushmq.evaluation.sections.recorded_misfit", "Real data is no first-order chain"
     ),
+    "attacks": EvaluationSection(
+        "hushmq.evaluation.attacks.attack_suite", "Attacks from outside of the model, before and now"
+    ),
     "audit": EvaluationSection("hushmq.evaluation.sections.audited", "What an audit sees"),
     "peers": EvaluationSection(
         "hushmq.evaluation.sections.peers", "Other packages: how fast, and what their ε is worth on a stream"

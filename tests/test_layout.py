@@ -50,7 +50,7 @@ ORDER = {
     "evaluation": [
         *("section_report", "evaluation_progress", "section_list", "results_folder", "recordings"),
         *("results_page", "section_runner", "attackers", "replay", "estimation", "benchmarks", "sections"),
-        *("papers", "evaluate_command"),
+        *("attacks", "papers", "evaluate_command"),
     ],
     "hushmq": [
         *("commands", "explain", "ledger_command", "audit", "demo", "api", "__main__", "documents"),

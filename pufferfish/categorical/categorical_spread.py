@@ -25,7 +25,7 @@ MOST_STATES = 8
 _ROUNDS = 64
 """The largest number of rounds of policy iteration; few are needed."""
 
-_MARGIN = 1e-9
+_MARGIN = 1e-7
 """By how much, relative, a value is raised to be an upper bound whatever the rounding."""
 
 _UNIT = 2.0**-48
@@ -88,7 +88,7 @@ def _may_avoid(rows: TransitionIntervals, b: int) -> bool:
             c
             for c in inside
             if any(rows.low[c][u] > 0 for u in range(rows.k) if u not in inside)
-            or math.fsum(rows.high[c][u] for u in inside) < 1 - _MARGIN
+            or math.fsum(rows.high[c][u] for u in inside) < 1 - 1e-9
         }
         if not leaving:
             return True

@@ -1,0 +1,92 @@
+"""The regime attack: real recordings are fast chains inside slow regimes, and an attacker knows it.
+
+The attacker has fitted two regimes to the raw recording. Before, noise was for the chain of neighbouring beats; the
+calibrator now covers the correlation over lags up to 40 (`misfit = "cover"`), and a device that was given the chain of
+neighbouring beats notices that its own states are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hushmq.evaluation.attacks.attack_outcome import AttackOutcome
+from hushmq.evaluation.attacks.regime_model import Bits, RegimeModel
+from hushmq.evaluation.recordings import Recording, sleepers
+from hushmq.evaluation.section_list import Job
+from hushmq.evaluation.sections.recorded_misfit import covering, sanitized
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import optimal_noise
+from hushmq.pufferfish.inference.theta_test import ThetaTest
+
+COVERED = 40
+"""The calibrator measures misfit over lags up to this one."""
+ALARM = 1e3
+WIDTH = 1.1
+"""The Θ that a device is given spans this factor around its chain, on either side."""
+
+
+def attacks(job: Job) -> Iterator[AttackOutcome]:
+    """N10 at several ε; in full, every sleeper at ε = 4. Missing where the recordings are missing."""
+    known = sleepers(job)
+    rounds, ticks = (15, 6000) if job.quick else (40, None)
+    for recording in known:
+        if recording.subject != "N10" and job.quick:
+            continue
+        bits = recording.states()[:ticks]
+        model = RegimeModel.fit(bits, rounds=rounds)
+        for epsilon in (1.0, 2.0, 4.0) if recording.subject == "N10" else (4.0,):
+            job.progress(0.5, f"regimes of {recording.subject}, ε = {epsilon:g}")
+            yield _outcome(job, recording, bits, model, epsilon)
+
+
+def _outcome(job: Job, recording: Recording, bits: Bits, model: RegimeModel, epsilon: float) -> AttackOutcome:
+    old, new = (optimal_noise(covering([bits], reach), epsilon) for reach in (1, COVERED))
+    rng = job.rng("regimes", recording.subject, epsilon)
+    moved = [float(model.moved(sanitized(bits, noise, rng), noise).max()) for noise in (old, new)]
+    noticed = ticks_until_noticed(bits)
+    watch = "not noticed" if noticed is None else f"noticed after {noticed} beats"
+    return AttackOutcome(
+        "regimes",
+        f"heart rate {recording.subject}, {len(bits)} beats",
+        epsilon,
+        model.loss(old),
+        model.loss(new),
+        f"exact for two fitted regimes; on the recording the odds moved by {moved[0]:.2f} and {moved[1]:.2f}",
+        f"noise covers lags to {COVERED}, signal {old.signal:.3f} → {new.signal:.4f}; a device whose Θ is the chain of "
+        f"lag 1: {watch}",
+    )
+
+
+def ticks_until_noticed(bits: Bits) -> int | None:
+    """After how many beats a device notices that its states are not in a Θ around the chain of neighbouring beats."""
+    chain = covering([bits], 1)
+    theta = BinaryTheta(
+        chain.q_low / WIDTH,
+        min(chain.q_low * WIDTH, 0.99),
+        chain.r_low / WIDTH,
+        min(chain.r_low * WIDTH, 0.99),
+    )
+    return first_alarm(theta, bits)
+
+
+def first_alarm(theta: BinaryTheta, states: Bits) -> int | None:
+    """The number of ticks after which the evidence against Θ reaches the alarm; None if it never does."""
+    test = theta_test(theta)
+    for start in range(0, len(states), 32):
+        if test.add(states[start : start + 32].tolist()) >= ALARM:
+            return min(start + 32, len(states))
+    return None
+
+
+def theta_test(theta: BinaryTheta) -> ThetaTest:
+    """The test of a device's own states against Θ."""
+    low = [[1 - theta.q_high, theta.q_low], [theta.r_low, 1 - theta.r_high]]
+    high = [[1 - theta.q_low, theta.q_high], [theta.r_high, 1 - theta.r_low]]
+    return ThetaTest(low, high)
+
+
+def repeated(states: Bits, times: int) -> Bits:
+    """Every state so many ticks long."""
+    return np.repeat(states, times)

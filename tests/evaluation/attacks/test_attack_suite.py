@@ -1,0 +1,102 @@
+"""The attack suite in its quick form: what each attack reached, and reaches now; and that the attacks are sharp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushmq.evaluation.attackers.hidden import Hidden
+from hushmq.evaluation.attacks.attack_outcome import AttackOutcome
+from hushmq.evaluation.attacks.mixture_attack import NARROW, README, refused, worst_transcript
+from hushmq.evaluation.attacks.regime_attack import first_alarm
+from hushmq.evaluation.attacks.regime_model import RegimeModel
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
+from tests.evaluation.conftest import Result
+from tests.recordings import needs_data
+
+
+def of(rows: list[dict[str, Any]], attack: str) -> list[dict[str, Any]]:
+    return [row for row in rows if row["attack"] == attack]
+
+
+@needs_data
+def test_the_suite(quick: Callable[..., Result]) -> None:
+    """Every attack exceeded its ε before; what exceeds it now is named among the findings."""
+    found = quick("attacks")
+    rows = found.table("attacks")
+    assert all(row["loss before"] > row["ε"] for row in rows)
+    many, pair = of(rows, "mixture")
+    assert many["loss before"] == pytest.approx(np.log(9), abs=0.1)
+    assert many["loss now"] is None
+    assert pair["loss now"] < 1 < pair["loss before"]
+    forever, once = of(rows, "stale reading")
+    assert forever["loss before"] == pytest.approx(41.3, abs=0.1)
+    assert once["kept"] == "yes"
+    assert [row["kept"] for row in of(rows, "regimes")][1:] == ["yes", "yes"]
+    lost = [row for row in rows if row["kept"] == "NO"]
+    assert len(found.findings("loses")) == len(lost)
+
+
+def test_without_recordings_the_rest_runs(quick: Callable[..., Result], tmp_path: Path) -> None:
+    """The regime attack is skipped with its reason."""
+    found = quick("attacks", "--data", tmp_path)
+    assert not of(found.table("attacks"), "regimes")
+    assert any("normal_N1-N11" in text for text in found.findings("skipped"))
+
+
+def test_a_loss_above_epsilon_is_not_kept() -> None:
+    kept = [AttackOutcome("a", "b", 1.0, 2.0, after, "exact", "").kept for after in (None, 1.0, 1.001)]
+    assert kept == [True, True, False]
+
+
+def test_the_mixture_attack_is_sharp() -> None:
+    """It reaches Theorem 27's limit: noise with a little more tilt than the limit allows is caught."""
+    assert refused(README, 4.3)
+    assert not refused(README, 4.5)
+    theta = BinaryTheta(0.1, 0.2, 0.2, 0.2)
+    noise = BinaryNoise.of_tilts(0.4, 0.01)
+    bound = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary="undecided")
+    assert bound - 1e-3 < worst_transcript(theta, noise) <= bound
+    least = optimal_noise(NARROW, 1.0, "undecided")
+    assert worst_transcript(NARROW, least) <= 1.0
+    assert worst_transcript(NARROW, BinaryNoise.of_tilts(1.3 * least.tau0, 1.3 * least.tau1)) > 1.0
+
+
+def test_one_regime_is_a_chain() -> None:
+    """Two equal regimes lose what the chain loses; an attacker moves the odds by what one who knows the chain does."""
+    model = RegimeModel(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([[0.1, 0.3], [0.1, 0.3]]))
+    theta, noise = BinaryTheta.point(0.1, 0.3), BinaryNoise(0.3, 0.2)
+    exact = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary="prior")
+    assert model.loss(noise) == pytest.approx(exact, rel=1e-9)
+    rng = np.random.default_rng(0)
+    hidden = Hidden(0.1, 0.3, noise)
+    outputs = hidden.sanitize(hidden.paths(1, 400, rng), rng)[0].astype(np.int64)
+    assert model.moved(outputs, noise).max() <= exact
+
+
+def test_regimes_are_found() -> None:
+    """A recording drawn from two regimes: the fit finds how they move, and how long they last."""
+    rng = np.random.default_rng(3)
+    regime, bit, bits = 0, 0, []
+    moves = [[0.05, 0.5], [0.5, 0.05]]
+    for _ in range(6000):
+        regime ^= int(rng.random() < 0.005)
+        bit ^= int(rng.random() < moves[regime][bit])
+        bits.append(bit)
+    model = RegimeModel.fit(np.array(bits), rounds=25)
+    assert np.abs(model.moves - np.array(moves)).max() < 0.08
+    assert np.abs(np.diag(model.change) - 0.995).max() < 0.01
+
+
+def test_a_chain_of_theta_raises_no_alarm() -> None:
+    """The watch that notices a stale reading is silent on a chain of Θ, and hears one that is repeated."""
+    theta, rng = BinaryTheta(0.05, 0.45, 0.05, 0.45), np.random.default_rng(5)
+    paths = Hidden(0.1, 0.1, BinaryNoise(0.4, 0.4)).paths(20, 2000, rng).astype(np.int64)
+    assert [first_alarm(theta, path) for path in paths] == [None] * 20
+    assert all(first_alarm(theta, np.repeat(path[:20], 120)) for path in paths)
