@@ -3,17 +3,18 @@
 A policy is applied if and only if
 
 - an ops key has signed it, it is for this cohort, and its version is above the applied one;
-- every audience's ε is within the device's limit;
+- every audience's ε is within the device's limit, which holds for all streams of one account together;
 - no stream in use changes its period (ticks of another period are other instants), and none of the applied policy its
   number of states (an account belongs to one chain model).
 
 A noise setting is applied if and only if
 
 - a calibrator key has signed it, it is for this stream and device, and its version is above the applied one;
-- it was made for the applied policy, has as many states, and its Θ contains the policy's floor;
+- it was made for the applied policy, has as many states, and its Θ contains the floor of every stream that shares the
+  account;
 - every probability of its noise is at least the device's floor;
-- the loss of the stream and the device windows together, recomputed for its Θ, is within the policy's ε for operators
-  (broker/contract/operator_loss.py).
+- the loss of the stream and the device windows together, recomputed for its Θ and with the stream's share of its
+  account, is within the account's ε for operators (broker/contract/operator_loss.py, broker/contract/account_share.py).
 
 Otherwise nothing changes, and `status` reports the reason.
 
@@ -30,6 +31,7 @@ from pathlib import Path
 
 from hushmq.agent.agent_config import TrustSection
 from hushmq.agent.storage.outbox_mark import replace_durably
+from hushmq.broker.contract.account_share import priced_streams
 from hushmq.broker.contract.messages import NoiseSetting, Refusal, decode
 from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
@@ -58,10 +60,16 @@ class Trust:
         )
 
 
-def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[str, int]) -> None:
-    """Raise Rejected unless this device may apply the policy; `periods` are those of the streams in use."""
+def check_policy(
+    policy: Policy, trust: Trust, *, cohort: str, device: str, periods: Mapping[str, int]
+) -> dict[str, StreamPolicy]:
+    """Raise Rejected unless this device may apply the policy; `periods` are those of the streams in use.
+
+    Returns its streams as the accounts of this device price them.
+    """
     if policy.cohort != cohort:
         raise Rejected(Reason.WRONG_ADDRESS, "the policy is for another cohort")
+    priced = {name: one.policy for name, one in priced_streams(policy, device).items()}
     for name, stream in policy.streams.items():
         for audience, epsilon in (("operator", stream.epsilon.operator), ("public", stream.epsilon.public)):
             if epsilon > trust.epsilon_max:
@@ -69,12 +77,13 @@ def check_policy(policy: Policy, trust: Trust, *, cohort: str, periods: Mapping[
                     Reason.EPSILON_ABOVE_CAP,
                     f"{name}: ε for {audience} is {epsilon:g}, this device allows {trust.epsilon_max:g}",
                 )
-        _check_windows(name, stream, stream.theta.start)
+        _check_windows(name, priced[name], priced[name].theta.start)
         if periods.get(name, stream.period_ms) != stream.period_ms:
             raise Rejected(
                 Reason.PERIOD_CHANGED,
                 f"{name}: ticks of {periods[name]} ms are in use and never change: give the stream a new name",
             )
+    return priced
 
 
 def _check_windows(name: str, policy: StreamPolicy, theta: ThetaMessage) -> None:
@@ -83,7 +92,7 @@ def _check_windows(name: str, policy: StreamPolicy, theta: ThetaMessage) -> None
     They tilt every tick alike, so their loss is that of an endless constant tilt (docs/theory.md, Theorem 2). Operators
     also read the stream; `check_noise` adds its tilt.
     """
-    found = windows_loss(theta, policy.device_window_tilt, policy.adversary)
+    found = windows_loss(theta, policy.device_window_tilt, policy.adversary, policy.tilt_share)
     for audience, epsilon in (("public", policy.epsilon.public), ("operator", policy.epsilon.operator)):
         if not found <= epsilon:
             raise Rejected(
@@ -93,7 +102,10 @@ def _check_windows(name: str, policy: StreamPolicy, theta: ThetaMessage) -> None
 
 
 def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> None:
-    """Raise Rejected unless the loss under the setting's Θ is within ε and its noise at or above the device's floor."""
+    """Raise Rejected unless the loss under the setting's Θ is within ε and its noise at or above the device's floor.
+
+    The policy is that of the stream as its account prices it (`check_policy`).
+    """
     if setting.theta.k != len(policy.states):
         raise Rejected(
             Reason.POLICY_MISMATCH,
@@ -108,7 +120,9 @@ def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> No
     if least < trust.rho_min:
         raise Rejected(Reason.NOISE_BELOW_FLOOR, f"a flip probability is below {trust.rho_min:g}")
     _check_windows(setting.stream, policy, setting.theta)
-    found = operator_loss(setting.theta, setting.noise, policy.device_window_tilt, policy.adversary)
+    found = operator_loss(
+        setting.theta, setting.noise, policy.device_window_tilt, policy.adversary, policy.tilt_share
+    )
     if not found <= policy.epsilon.operator:
         raise Rejected(
             Reason.LOSS_ABOVE_EPSILON,
@@ -126,8 +140,10 @@ class Settings:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._trust = trust
         self._cohort, self._device = cohort, device
-        self._streams = frozenset(streams)
+        self._named = frozenset(streams)
         self.policy: Policy | None = None
+        self.streams: Mapping[str, StreamPolicy] = {}
+        """The streams of the policy, as the accounts of this device price them."""
         self.policy_refusal: Refusal | None = None
         self.noise: dict[str, NoiseSetting] = {}
         self.noise_refusals: dict[str, Refusal] = {}
@@ -141,7 +157,7 @@ class Settings:
         stored: list[tuple[Path, Callable[[bytes], bool]]]
         stored = [(self._policy_path, lambda payload: self._apply_policy(payload, periods))]
         stored += [
-            (self._noise_path(stream), partial(self._apply_noise, stream)) for stream in sorted(self._streams)
+            (self._noise_path(stream), partial(self._apply_noise, stream)) for stream in sorted(self._named)
         ]
         for path, apply in stored:
             if path.exists():
@@ -155,7 +171,7 @@ class Settings:
         """Apply and store a pushed setting. Returns whether something changed; raises Rejected if it is refused."""
         if address.kind == "policy":
             return self._receive_policy(payload, periods)
-        if address.stream not in self._streams or address.device not in {None, self._device}:
+        if address.stream not in self._named or address.device not in {None, self._device}:
             return False
         return self._receive_noise(address, payload)
 
@@ -206,7 +222,7 @@ class Settings:
             return False
         if self.policy is not None and policy.version <= self.policy.version:
             raise Rejected(Reason.STALE_VERSION, f"version {self.policy.version} is in force")
-        check_policy(policy, self._trust, cohort=self._cohort, periods=periods)
+        priced = check_policy(policy, self._trust, cohort=self._cohort, device=self._device, periods=periods)
         for name, stream in policy.streams.items():
             old = self.policy.streams.get(name) if self.policy is not None else None
             if old is not None and len(old.states) != len(stream.states):
@@ -214,7 +230,7 @@ class Settings:
                     Reason.STATES_CHANGED,
                     f"{name}: {len(old.states)} states are in use, and their number never changes: give it a new name",
                 )
-        self.policy = policy
+        self.policy, self.streams = policy, priced
         self.noise, self.noise_refusals = {}, {}
         return True
 
@@ -238,7 +254,7 @@ class Settings:
             raise Rejected(
                 Reason.POLICY_MISMATCH, "the setting was made for another policy than the one in force"
             )
-        check_noise(setting, self.policy.streams[stream], self._trust)
+        check_noise(setting, self.streams[stream], self._trust)
         self.noise[stream] = setting
         return True
 

@@ -93,7 +93,7 @@ def release(
         intervals=tuple((count / ticks - off, count / ticks + off) for count in counts),
         scale=scale,
         tilt=ceil(1e9 * policy.counts_changed / scale),
-        loss=windows_loss(setting.theta, policy.device_window_tilt, policy.adversary),
+        loss=windows_loss(setting.theta, policy.device_window_tilt, policy.adversary, policy.tilt_share),
         budget=policy.epsilon.public,
         adversary=policy.adversary,
         theta=setting.theta,

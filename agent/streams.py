@@ -40,7 +40,7 @@ class Streams:
 
     def follow_settings(self) -> None:
         """Start, restart and stop streams to match the policy and the noise settings in force."""
-        policies = self._settings.policy.streams if self._settings.policy else {}
+        policies = self._settings.streams
         for name, section in self._config.streams.items():
             running = self.running.get(name)
             if running is not None and running.policy != policies.get(name):

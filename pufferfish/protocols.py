@@ -121,10 +121,13 @@ class Theta(Protocol):
         0 if there is none; ValueError where the method does not hold.
         """
 
-    def optimal_noise(self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0) -> Noise:
+    def optimal_noise(
+        self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0, share: float = 1.0
+    ) -> Noise:
         """The noise with the most signal whose loss on an endless stream is within ε.
 
-        `device_tilt` is what else every tick is tilted by, in nats. ValueError where no noise keeps ε.
+        `device_tilt` is what else every tick is tilted by, in nats; both together use at most `share` of the largest
+        tilts. ValueError where no noise keeps ε.
         """
 
     def in_words(self) -> str:

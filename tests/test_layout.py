@@ -24,8 +24,8 @@ ALLOWED = {
 }
 ORDER = {
     "pufferfish": [
-        *("adversary", "bisection", "inference", "window_method", "timeline", "protocols", "undecided"),
-        *("categorical", "quilt", "binary", "noise", "witness", "papers"),
+        *("adversary", "bisection", "coupling", "inference", "window_method", "timeline", "protocols"),
+        *("undecided", "categorical", "quilt", "binary", "noise", "witness", "papers"),
     ],
     "broker": ["contract", "mqtt", "service", "provision", "reference", "commands"],
     "agent": [

@@ -126,10 +126,17 @@ class Status(Message):
     streams: dict[Level, StreamStatus] = Field(default={})
 
 
+class SharedBy(Message):
+    """Who shares an account: these streams, on each of so many devices."""
+
+    streams: Annotated[tuple[Level, ...], Field(min_length=1, max_length=64)]
+    devices: Annotated[int, Field(ge=1)]
+
+
 class Release(Message):
     """`release/<stream>/<window>/<scope>`, retained: the noisy histogram of one closed window."""
 
-    v: Literal[1] = 1
+    v: Literal[1, 2] = 2
     stream: Level
     window: Level
     scope: Level
@@ -150,6 +157,8 @@ class Release(Message):
     adversary: Adversary
     theta: ThetaMessage
     entry: Annotated[int, Field(ge=1)]
+    account: SharedBy | None = None
+    """Whose account the loss is of; None where it is this stream's alone."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -210,6 +219,8 @@ class LedgerState(Message):
     """How far the data deviates from the chains that the guarantee assumes; None while there is no evidence of it."""
     head: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     seal: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")] | None = None
+    account: SharedBy | None = None
+    """Whose accounts these are; None where they are this stream's alone."""
 
 
 M = TypeVar("M", bound=BaseModel)

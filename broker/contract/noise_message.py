@@ -38,11 +38,11 @@ class BinaryNoiseMessage(Message):
         """The smallest probability of any output."""
         return min(self.rho0, self.rho1)
 
-    def proven_loss(self, theta: Theta, windows: float, adversary: Adversary) -> float:
+    def proven_loss(self, theta: Theta, windows: float, adversary: Adversary, share: float = 1.0) -> float:
         """The exact loss (docs/theory.md, Theorems 2 and 4), which needs no proof; ValueError for another Θ."""
         tau0, tau1 = self.noise.tilts
         _check_states(theta, self.k)
-        return theta.constant_loss(tau0 + windows, tau1 + windows, adversary)
+        return theta.constant_loss((tau0 + windows) / share, (tau1 + windows) / share, adversary)
 
     @model_validator(mode="after")
     def _informative(self) -> Self:
@@ -61,7 +61,8 @@ class CertificateSideMessage(Message):
 class CertificateMessage(Message):
     """Proof that a tilt of `tau` at every tick is within ε for Θ, which the device verifies without any search.
 
-    `tau` covers everything that the device publishes about one tick: its sanitized state and its device windows.
+    `tau` covers everything that is published about one tick: the sanitized state and the device windows, divided by the
+    stream's share of its account.
     """
 
     tau: Annotated[float, Field(gt=0)]
@@ -101,13 +102,13 @@ class CategoricalNoiseMessage(Message):
         word_counts(self.emission)
         return min(map(min, self.emission))
 
-    def proven_loss(self, theta: Theta, windows: float, adversary: Adversary) -> float:
+    def proven_loss(self, theta: Theta, windows: float, adversary: Adversary, share: float = 1.0) -> float:
         """The loss that the certificate proves (docs/theory-k.md, Theorem 8); ValueError where it proves none."""
         _check_states(theta, self.k)
         if adversary == "informed" or not isinstance(theta, CategoricalTheta):
             raise ValueError(f"no loss can be proved against the {adversary} adversary")
         spread = theta.odds_spread if adversary == "undecided" else 0.0
-        proof, tilt = self.certificate.proof, tilt_of(self.emission) + windows
+        proof, tilt = self.certificate.proof, (tilt_of(self.emission) + windows) / share
         if not tilt <= proof.tau:
             raise ValueError(f"every tick is tilted by {tilt:.6g}, the certificate is for {proof.tau:.6g}")
         try:

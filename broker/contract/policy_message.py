@@ -5,6 +5,7 @@ Versions and unknown fields: as in broker/contract/messages.py.
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
@@ -130,6 +131,12 @@ class StreamPolicy(Message):
     """The state that is perturbed where there is no value, or one that matches no state; None: the first state."""
     fill_s: Annotated[int, Field(ge=0, le=LONGEST_FILL_S)] = 3600
     """The longest absence, in seconds, whose ticks are published afterwards with the stand-in; 0: none is."""
+    independent: bool = False
+    """Whether its states say nothing about those of the other streams; if not, it shares one account with them."""
+    coupling: Annotated[float, Field(gt=0, le=1)] | None = None
+    """LCM's dependence coefficient between this stream and the others, for one that cannot share their account."""
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The part of its account's tilt that this stream may use; by default an equal part of what the others leave."""
 
     @property
     def stand_in_state(self) -> int:
@@ -147,6 +154,19 @@ class StreamPolicy(Message):
         return self.learning if len(self.states) <= MOST_LEARNED_STATES else 0.0
 
     @property
+    def joined(self) -> bool:
+        """Whether it shares an account with the other streams that are neither independent nor coupled."""
+        return not self.independent and self.coupling is None
+
+    @property
+    def tilt_share(self) -> float:
+        """The part of its account's tilt that this stream of one device may use.
+
+        It is right in what `priced_streams` (broker/contract/account_share.py) returns, where every share is given.
+        """
+        return 1.0 if self.share is None else self.share
+
+    @property
     def counts_changed(self) -> int:
         """How many counts of a histogram one tick can change, each by one: of two states, one count fixes the other."""
         return 1 if len(self.states) == 2 else 2
@@ -155,6 +175,12 @@ class StreamPolicy(Message):
     def device_window_tilt(self) -> float:
         """The tilt of one tick by all device windows together, in nats."""
         return sum(self.counts_changed / window.scale for window in self.device_windows.values())
+
+    @model_validator(mode="after")
+    def _one_relation_to_others(self) -> Self:
+        if self.independent and self.coupling is not None:
+            raise ValueError("an independent stream has no coupling: remove one of the two")
+        return self
 
     @model_validator(mode="after")
     def _window_names_differ(self) -> Self:
@@ -214,6 +240,12 @@ class StreamPolicy(Message):
         return self
 
 
+class Group(Message):
+    """Devices of one person or room: what they publish is about the same states, so it is one account."""
+
+    devices: Annotated[tuple[Level, ...], Field(min_length=2, max_length=64)]
+
+
 class Policy(Message):
     """`policy`, retained, signed by ops: the rules that every device of the cohort follows."""
 
@@ -222,3 +254,42 @@ class Policy(Message):
     version: Version
     cohort: Level
     streams: Annotated[dict[Level, StreamPolicy], Field(min_length=1, max_length=64)]
+    groups: dict[Level, Group] = Field(default={}, max_length=1024)
+    """Devices whose streams share an account. A device in no group is a group of its own."""
+
+    @model_validator(mode="after")
+    def _each_device_in_one_group(self) -> Self:
+        group_of: dict[str, str] = {}
+        for name, group in self.groups.items():
+            for device in group.devices:
+                if device in group_of:
+                    raise ValueError(
+                        f"groups: {device} is in {group_of[device]} and in {name}: a device is in one group, once"
+                        if group_of[device] != name
+                        else f"groups.{name}: {device} is named twice"
+                    )
+                group_of[device] = name
+        return self
+
+    @model_validator(mode="after")
+    def _joined_streams_fit(self) -> Self:
+        joined = {name: one for name, one in self.streams.items() if one.joined}
+        for name, one in joined.items():
+            first, other = next(iter(joined.items()))
+            for what, mine, theirs in (
+                ("states", len(one.states), len(other.states)),
+                ("period_ms", one.period_ms, other.period_ms),
+                ("adversary", one.adversary, other.adversary),
+            ):
+                if mine != theirs:
+                    raise ValueError(
+                        f"streams: {first} and {name} are one account, since neither is independent, but {what} is "
+                        f"{theirs} and {mine}: make them equal, or write independent = true in a stream that does not "
+                        "depend on the others, or its coupling to them"
+                    )
+        given = math.fsum(one.share for one in joined.values() if one.share is not None)
+        if given > 1.0 + 1e-9 or (given >= 1.0 and any(one.share is None for one in joined.values())):
+            raise ValueError(
+                f"streams: the shares given add up to {given:g}: together at most 1, and something left for the others"
+            )
+        return self

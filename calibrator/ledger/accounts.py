@@ -12,8 +12,9 @@ from sqlalchemy import Connection
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.learning.learning_progress import Progress, read_progress
-from hushmq.calibrator.learning.stream_theta import misfit_of_stream, theta_of_stream, thetas_of_devices
+from hushmq.calibrator.learning.stream_theta import misfit_of_stream
 from hushmq.calibrator.ledger.issued_noise import IssuedNoise
+from hushmq.calibrator.ledger.joined_account import JoinedAccount, account_device_thetas, account_theta
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.ledger.public_account import PublicAccount
 from hushmq.calibrator.models.choose_model import model_of
@@ -25,10 +26,13 @@ from hushmq.pufferfish.protocols import Theta
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a stream's accounts stand on: the policy's version, the last theta update, and the cohort's Θ."""
+    """What a stream's accounts stand on: the policy's version, the last theta updates, and the cohort's Θ.
+
+    There is an update for each stream of the account, and Θ is the hull of theirs.
+    """
 
     policy: int
-    update: Progress
+    updates: tuple[Progress, ...]
     theta: Theta
 
 
@@ -58,31 +62,45 @@ class Accounts:
 
     def basis(self, db: Connection, stream: str) -> Basis:
         """What accounts opened now would stand on."""
-        policy = self.followed.streams[stream]
+        priced = self.followed.priced[stream]
         return Basis(
             self.followed.version,
-            read_progress(db, stream).at_last_update,
-            theta_of_stream(db, stream, policy),
+            tuple(read_progress(db, member).at_last_update for member in priced.members),
+            account_theta(db, self.followed.streams, priced),
         )
 
     def open(self, db: Connection, stream: str) -> LiveAccounts:
         """The stream's accounts, up to date with the database; new ones where their basis has changed."""
-        basis = self.basis(db, stream)
+        priced, basis = self.followed.priced[stream], self.basis(db, stream)
+        if priced.alone:
+            found = self._opened(db, stream, basis)
+        else:
+            members = tuple(self._opened(db, member, basis) for member in priced.members)
+            joint = JoinedAccount(members, priced.devices, self.followed.group_of)
+            for one in members:
+                one.joint = joint
+            (found,) = (one for one in members if one.stream == stream)
+        found.follow(db)
+        return found
+
+    def _opened(self, db: Connection, stream: str, basis: Basis) -> LiveAccounts:
+        """The accounts of one stream on this basis, which it shares with the other streams of its account."""
         last = self._open.get(stream)
         if last is None or last.basis != basis:
             last = self._open[stream] = _Open(basis, self._reopen(db, stream, basis, last))
-        last.accounts.follow(db)
         return last.accounts
 
     def _reopen(self, db: Connection, stream: str, basis: Basis, last: _Open | None) -> LiveAccounts:
         """Accounts on another basis; issued noise does not depend on it, the priced history on policy and Θ alone."""
-        policy = self.followed.streams[stream]
+        policy = self.followed.priced[stream].policy
         issued = IssuedNoise(stream) if last is None else last.accounts.issued
         if last is not None and (last.basis.policy, last.basis.theta) == (basis.policy, basis.theta):
             public = last.accounts.public
         else:
             public = PublicAccount(basis.theta, policy.adversary, largest_device_tilt(db, stream))
-        device_thetas = thetas_of_devices(db, stream, policy)
+        device_thetas = account_device_thetas(
+            db, self.followed.streams, self.followed.priced[stream], self.followed.group_of
+        )
         return LiveAccounts.under(stream, policy, public, device_thetas, issued)
 
     def worst_misfit(self, db: Connection, stream: str, policy: StreamPolicy) -> Band | None:

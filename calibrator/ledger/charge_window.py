@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, insert
 
 from hushmq.calibrator.ledger.debits import Debit
+from hushmq.calibrator.ledger.device_exposure import UNPROVED
 from hushmq.calibrator.ledger.high_water_mark import digest, head_of
 from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
@@ -71,15 +72,14 @@ def _debit(
     version = _least_protecting(noises, spent.tilt)
     proposed = accounts.public.propose(Debit(span.first, span.last, spent.tilt, noises[version]))
     budget = accounts.policy.epsilon.public
-    after = proposed.price()
+    after = accounts.price_with(proposed)
     if after.epsilon > budget:
         reason = f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {budget:g}"
         return ChargeRefused(reason, after.epsilon)
-    for one in accounts.exposures.values():
-        tilt = accounts.public.largest_true_tilt(one.device_noises, proposed.debit)
-        if not accounts.bounds.keeps_public(one.theta, tilt):
-            loss = one.public_loss(tilt, accounts.policy)
-            return ChargeRefused(f"the loss of {one.device} would be {loss:.4f} of {budget:g}", loss)
+    for device, theta, tilt in accounts.exposed_tilts(proposed):
+        if not accounts.bounds.keeps_public(theta, tilt):
+            loss = min(UNPROVED, theta.constant_loss(tilt, tilt, accounts.policy.adversary))
+            return ChargeRefused(f"the loss of {device} would be {loss:.4f} of {budget:g}", loss)
     entry = _write_entry(db, span, spent, version=version, noise=noises[version])
     return Charge(entry, spent, after.epsilon, proposed)
 

@@ -91,7 +91,7 @@ class DeviceBounds:
         return upper if known.limit is None else min(upper, known.limit)
 
     def keeps_public(self, theta: Theta, tilt: float) -> bool:
-        """Whether this tilt of true states, at every tick for ever, keeps the public budget under Θ."""
+        """Whether this tilt of true states by the whole account, at every tick for ever, keeps its public budget."""
         return self._tilts.keeps(theta, tilt, self._policy.epsilon.public, self._policy.adversary)
 
     def public_loss(self, exposure: DeviceExposure, tilt: float) -> float:
@@ -111,7 +111,7 @@ class DeviceBounds:
     def _keeps_budget(self, exposure: DeviceExposure, tilt: float) -> bool:
         """Whether a tilt on sanitized states keeps the budget, with the margins that a search would leave."""
         tau = max(noise.amplified(tilt) for noise in exposure.noises) + self._device_tilt / NANO
-        tau /= 1 - exposure.theta.tilt_margin
+        tau /= (1 - exposure.theta.tilt_margin) * self._policy.tilt_share
         return self._tilts.keeps(
             exposure.theta, tau, self._policy.epsilon.public - MARGIN, self._policy.adversary
         )

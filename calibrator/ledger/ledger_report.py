@@ -11,18 +11,17 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
+from hushmq.broker.contract.account_share import PricedStream, priced_streams
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
-from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.signature import Signed
+from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.calibrator.learning.learning_progress import read_progress
-from hushmq.calibrator.learning.stream_theta import misfit_of_stream, theta_of_stream, thetas_of_devices
+from hushmq.calibrator.learning.stream_theta import misfit_of_stream, thetas_of_devices
 from hushmq.calibrator.ledger.debits import debit_of
-from hushmq.calibrator.ledger.issued_noise import IssuedNoise, issued_noises
-from hushmq.calibrator.ledger.live_accounts import LiveAccounts, UndecidedLosses
-from hushmq.calibrator.ledger.public_account import PublicAccount
+from hushmq.calibrator.ledger.issued_noise import issued_noises
+from hushmq.calibrator.ledger.live_accounts import UndecidedLosses, accounts_under
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Misfit
-from hushmq.calibrator.policy.device_tilt import largest_device_tilt
+from hushmq.calibrator.policy.follow_policy import decode_stored
 from hushmq.calibrator.store import tables as store
 from hushmq.calibrator.store.tick_counts import late_ticks
 from hushmq.pufferfish.protocols import Theta
@@ -59,6 +58,10 @@ class StreamLedger:
     late: int
     undecided: UndecidedLosses
     """The losses so far to the undecided adversary, beside those of the policy's."""
+    account: PricedStream | None = None
+    """What it shares its accounts with."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The devices that share accounts, by the name of their group."""
     misfit: Misfit | None = None
     hidden: float = 1.0
     """The largest misfit that the theta updates so far would not have shown."""
@@ -67,8 +70,12 @@ class StreamLedger:
 
 
 def stored_policy(db: Connection) -> Policy | None:
+    """The policy followed; Problem if it breaks a rule that came later, so that nothing follows it."""
     row = db.execute(select(store.policy.c.payload)).first()
-    return None if row is None else Signed[Policy].model_validate_json(row.payload).message
+    found = None if row is None else decode_stored(row.payload)
+    if isinstance(found, Rejected):
+        raise Problem(f"the policy in the database is no longer valid: {found.detail}; push one that is")
+    return found
 
 
 def streams(db: Connection, only: str | None = None) -> list[str]:
@@ -85,22 +92,28 @@ def streams(db: Connection, only: str | None = None) -> list[str]:
 
 def read_ledger(db: Connection, stream: str) -> StreamLedger:
     """The stream's ledger, priced under the policy followed and the learned Θ."""
-    policy = stream_policy(db, stream)
-    theta = None
+    whole, policy = stored_policy(db), stream_policy(db, stream)
+    theta = priced = None
     history: list[LossPoint] = []
     spent = operator = 0.0
     undecided = UndecidedLosses(0.0, 0.0)
     entries = read_entries(db, stream)
-    if policy is not None:
-        theta = theta_of_stream(db, stream, policy)
-        issued, noises = IssuedNoise(stream), issued_noises(db, stream)
-        issued.follow(db)
-        public = PublicAccount(theta, policy.adversary, largest_device_tilt(db, stream))
-        device_thetas = thetas_of_devices(db, stream, policy)
-        accounts = LiveAccounts.under(stream, policy, public, device_thetas, issued)
-        for row in entries:
-            public.charge(row.id, debit_of(row, noises))
-            history.append(LossPoint(row.id, row.at, accounts.public_loss()))
+    if whole is not None and policy is not None:
+        priced = priced_streams(whole)[stream]
+        policy = priced.policy
+        accounts = accounts_under(db, whole, stream)
+        theta = accounts.theta
+        members = (
+            {stream: accounts}
+            if accounts.joint is None
+            else {one.stream: one for one in accounts.joint.members}
+        )
+        noises = {member: issued_noises(db, member) for member in members}
+        everything = [row for member in members for row in read_entries(db, member)]
+        for row in sorted(everything, key=lambda row: row.id):
+            members[row.stream].public.charge(row.id, debit_of(row, noises[row.stream]))
+            if row.stream == stream:
+                history.append(LossPoint(row.id, row.at, accounts.public_loss()))
         spent, operator = accounts.public_loss(), accounts.operator_loss(db)
         undecided = accounts.undecided_losses(db)
     return StreamLedger(
@@ -113,6 +126,8 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
         history=history,
         late=late_ticks(db, stream),
         undecided=undecided,
+        account=priced,
+        groups={} if whole is None else {name: one.devices for name, one in whole.groups.items()},
         misfit=None if policy is None else misfit_of_stream(db, stream, model_of(policy)),
         hidden=read_progress(db, stream).undetectable,
         devices={} if policy is None else _devices(db, stream, policy),

@@ -56,4 +56,5 @@ def ledger_state(
         ),
         head=sealed.head,
         seal=sealed.seal,
+        account=None if accounts.joint is None else accounts.joint.shared_by,
     )

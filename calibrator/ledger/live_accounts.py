@@ -6,22 +6,25 @@ history must be priced again (calibrator/ledger/accounts.py); until then they fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.account_share import group_of, priced_streams
+from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.calibrator.ledger.audience_timelines import finite_price, operator_timeline
 from hushmq.calibrator.ledger.device_bounds import DeviceBounds
 from hushmq.calibrator.ledger.device_exposure import DeviceExposure
 from hushmq.calibrator.ledger.issued_noise import IssuedNoise
-from hushmq.calibrator.ledger.public_account import PublicAccount
+from hushmq.calibrator.ledger.joined_account import JoinedAccount, account_device_thetas, account_theta
+from hushmq.calibrator.ledger.public_account import ProposedDebit, PublicAccount
 from hushmq.calibrator.ledger.window_allowance import LARGEST_TILT, allowed
 from hushmq.calibrator.ledger.window_spending import Spending, share_of_window
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.pufferfish.protocols import Noise, Theta
+from hushmq.pufferfish.timeline.entry import Price
 from hushmq.pufferfish.window_method import Method
 
 
@@ -44,6 +47,8 @@ class LiveAccounts:
     issued: IssuedNoise
     bounds: DeviceBounds
     exposures: dict[str, DeviceExposure] = field(default_factory=dict)
+    joint: JoinedAccount | None = None
+    """The account that it shares with other streams or devices; None where it has one of its own."""
 
     @classmethod
     def under(
@@ -67,7 +72,14 @@ class LiveAccounts:
         return self.public.theta
 
     def follow(self, db: Connection) -> None:
-        """Read new ledger entries and settings."""
+        """Read new ledger entries and settings, of every stream that shares the account."""
+        if self.joint is not None:
+            self.joint.follow(db)
+        else:
+            self.follow_own(db)
+
+    def follow_own(self, db: Connection) -> None:
+        """Read new ledger entries and settings of this stream."""
         self.public.follow(db, self.stream)
         self.follow_settings(db)
 
@@ -109,8 +121,22 @@ class LiveAccounts:
             allowances={method: self.cohort_allowance(method, self.issued.cohort) for method in methods},
         )
 
+    def price_with(self, proposed: ProposedDebit) -> Price:
+        """The price of the whole account with a debit of this stream."""
+        return proposed.price() if self.joint is None else self.joint.price_with(proposed)
+
+    def exposed_tilts(self, proposed: ProposedDebit) -> Iterator[tuple[str, Theta, float]]:
+        """Every device with device-specific settings, its Θ, and the largest tilt of a tick with the debit."""
+        if self.joint is not None:
+            yield from self.joint.exposed_tilts((self, proposed))
+            return
+        for one in self.exposures.values():
+            yield one.device, one.theta, self.public.largest_true_tilt(one.device_noises, proposed.debit)
+
     def public_loss(self) -> float:
         """The largest public loss of any device."""
+        if self.joint is not None:
+            return self.joint.public_loss()
         losses = [
             self.bounds.public_loss(one, self.public.largest_true_tilt(one.device_noises))
             for one in self.exposures.values()
@@ -119,6 +145,8 @@ class LiveAccounts:
 
     def operator_loss(self, db: Connection) -> float:
         """The largest loss of any device to whoever reads the sanitized stream."""
+        if self.joint is not None:
+            return self.joint.operator_loss(db)
         adversary, budget = self.policy.adversary, self.policy.epsilon.operator
         loss = finite_price(self.theta.timeline(adversary, operator_timeline(db, self.stream))).epsilon
         for one in self.exposures.values():
@@ -133,6 +161,10 @@ class LiveAccounts:
         """The largest losses of any device to the undecided adversary, whatever adversary the budgets are for."""
         if self.policy.adversary == "undecided":
             return UndecidedLosses(self.operator_loss(db), self.public_loss())
+        if self.joint is not None:
+            return UndecidedLosses(
+                self.joint.operator_loss(db, "undecided"), self.joint.public_loss("undecided")
+            )
         whole = self.theta.timeline("undecided", operator_timeline(db, self.stream))
         operator, public = finite_price(whole).epsilon, self.public.price_against("undecided").epsilon
         undecided = self.policy.model_copy(update={"adversary": "undecided"})
@@ -141,6 +173,30 @@ class LiveAccounts:
             tilt = self.public.largest_true_tilt(one.device_noises)
             public = max(public, one.public_loss(tilt, undecided))
         return UndecidedLosses(operator, public)
+
+
+def accounts_under(db: Connection, policy: Policy, stream: str) -> LiveAccounts:
+    """The accounts of a stream under a policy, with those that share them, before any ledger entry is followed."""
+    priced = priced_streams(policy)
+
+    def mates(device: str) -> Sequence[str]:
+        return group_of(policy, device)
+
+    theta = account_theta(db, policy.streams, priced[stream])
+    device_thetas = account_device_thetas(db, policy.streams, priced[stream], mates)
+    members = []
+    for member in priced[stream].members:
+        own = priced[member].policy
+        public = PublicAccount(theta, own.adversary, largest_device_tilt(db, member))
+        one = LiveAccounts.under(member, own, public, device_thetas, IssuedNoise(member))
+        one.follow_settings(db)
+        members.append(one)
+    if not priced[stream].alone:
+        joint = JoinedAccount(tuple(members), priced[stream].devices, mates)
+        for one in members:
+            one.joint = joint
+    (found,) = (one for one in members if one.stream == stream)
+    return found
 
 
 def read_accounts(

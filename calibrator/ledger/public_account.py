@@ -55,6 +55,8 @@ class ProposedDebit:
     after: int
     """The entry that the account had followed when the debit was proposed."""
     timeline: Timeline
+    rises: tuple[Entry, ...]
+    """By how much it raises the tilts of true states."""
 
     def price(self) -> Price:
         """The price of the whole account with the debit."""
@@ -83,14 +85,15 @@ class PublicAccount:
             self._replace(list(self._touched(debit)), debit)
             self._followed = entry
         self.entries += len(new)
-        self._timeline = self.theta.timeline(self.adversary, self._held())
+        self._timeline = self.theta.timeline(self.adversary, self.held())
 
     def propose(self, debit: Debit) -> ProposedDebit:
         """The account with the debit; the account itself does not change."""
         timeline = copy.copy(self._timeline)
-        for rise in _rises(self._touched(debit), debit):
+        rises = tuple(_rises(self._touched(debit), debit))
+        for rise in rises:
             timeline.add(rise)
-        return ProposedDebit(debit, self._followed, timeline)
+        return ProposedDebit(debit, self._followed, timeline, rises)
 
     def commit(self, entry: int, proposed: ProposedDebit) -> None:
         """Follow the next entry of the ledger, which is what was proposed; ValueError if another was followed since."""
@@ -113,9 +116,9 @@ class PublicAccount:
         """The largest loss at any tick to another adversary, from the pieces."""
         if adversary == self.adversary:
             return self.price()
-        return finite_price(self.theta.timeline(adversary, self._held()))
+        return finite_price(self.theta.timeline(adversary, self.held()))
 
-    def _held(self) -> list[Entry]:
+    def held(self) -> list[Entry]:
         """The whole history as a timeline's entries."""
         held = [Entry(piece.first, piece.last, piece.tau, piece.tau) for piece in self._pieces]
         return [*always(self.device_tilt), *held]
@@ -132,13 +135,21 @@ class PublicAccount:
         Each stands with the first tick that can carry it: a noise issued later weakens no window before it.
         """
         pieces = [*self._pieces, *((piece.charged(debit) for piece in self._touched(debit)) if debit else ())]
-        taus = (
-            joint_tilt(
-                piece.tilt, [*piece.noises, *(noise for first, noise in device_noises if first <= piece.last)]
-            )
-            for piece in pieces
-        )
+        taus = (_weakest_tilt(piece, device_noises) for piece in pieces)
         return self.device_tilt / NANO + max(taus, default=0.0)
+
+    def true_tilts(
+        self, device_noises: Sequence[tuple[int, Noise]], debit: Debit | None = None
+    ) -> list[Entry]:
+        """The tilts of the true states of such a device, with the debit, tick by tick."""
+        pieces = self._pieces
+        if debit is not None:
+            after = copy.copy(self)
+            after._pieces = list(pieces)
+            after._replace(list(self._touched(debit)), debit)
+            pieces = after._pieces
+        found = [(piece.first, piece.last, _weakest_tilt(piece, device_noises)) for piece in pieces]
+        return [*always(self.device_tilt), *(Entry(first, last, tau, tau) for first, last, tau in found)]
 
     def _touched(self, debit: Debit) -> Iterator[EqualTilt]:
         """What the debit's ticks hold now, cut to them and without gaps."""
@@ -167,6 +178,12 @@ class PublicAccount:
         before = self._pieces[where.start - 1 : where.start] if where.start else []
         after = self._pieces[where.stop : where.stop + 1]
         self._pieces[where.start - len(before) : where.stop + len(after)] = _merged([*before, *new, *after])
+
+
+def _weakest_tilt(piece: EqualTilt, device_noises: Sequence[tuple[int, Noise]]) -> float:
+    """The tilt of the true states of a piece, for a device that also had these noises from these ticks on."""
+    issued = (noise for first, noise in device_noises if first <= piece.last)
+    return joint_tilt(piece.tilt, [*piece.noises, *issued])
 
 
 def _rises(touched: Iterator[EqualTilt] | list[EqualTilt], debit: Debit) -> list[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,23 +10,24 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from hushmq.broker.contract.account_share import account_loss, priced_streams
 from hushmq.broker.contract.messages import NoiseSetting, Release, decode
-from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import Signed
-from hushmq.calibrator.learning.stream_theta import theta_of_stream, thetas_of_devices
-from hushmq.calibrator.ledger.audience_timelines import price_public
+from hushmq.calibrator.ledger.audience_timelines import always, public_timeline
 from hushmq.calibrator.ledger.debits import debit_of, public_debits
 from hushmq.calibrator.ledger.high_water_mark import EMPTY_HEAD, contradiction, digest, read_marks
 from hushmq.calibrator.ledger.issued_noise import issued_noises
-from hushmq.calibrator.ledger.ledger_report import read_entries, stored_policy, stream_policy
-from hushmq.calibrator.ledger.live_accounts import read_accounts
+from hushmq.calibrator.ledger.joined_account import joint_price
+from hushmq.calibrator.ledger.ledger_report import read_entries, stored_policy
+from hushmq.calibrator.ledger.live_accounts import accounts_under
 from hushmq.calibrator.ledger.public_account import PublicAccount
 from hushmq.calibrator.models.choose_model import read_noise
 from hushmq.calibrator.policy.device_tilt import device_window_tilt, largest_device_tilt
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.calibrator.store import tables as store
-from hushmq.pufferfish.protocols import Noise
+from hushmq.pufferfish.protocols import Noise, Theta
 
 TOLERANCE = 1e-9
 """Two ways of adding up the same losses differ by rounding."""
@@ -53,8 +55,8 @@ def verify(db: Connection, stream: str, mark_path: Path | None = None) -> Iterat
     if any(row.noise not in noises for row in entries):
         return  # what follows cannot be computed
     yield from _results(db, stream, entries)
-    policy = stream_policy(db, stream)
-    if policy is not None:
+    policy = stored_policy(db)
+    if policy is not None and stream in policy.streams:
         yield from _budgets(db, stream, policy)
         yield _settings(db, stream, policy)
 
@@ -107,10 +109,7 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
     ).all()
     by_entry = {row.id: row for row in entries}
     wrong, losses = [], []
-    tilt = largest_device_tilt(db, stream)
-    account: PublicAccount | None = None
-    noises = issued_noises(db, stream)
-    position = 0
+    account: _Account | None = None
     for row in rows:
         entry = by_entry[row.entry]
         try:
@@ -123,13 +122,9 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
             wrong.append(f"entry {row.entry}: its result is of another window or tilt")
         if message.scale * entry.tilt < NANO:
             wrong.append(f"entry {row.entry}: noise of scale {message.scale:g} costs more than was charged")
-        theta = message.theta.chains
-        if account is None or (account.theta, account.adversary) != (theta, message.adversary):
-            account, position = PublicAccount(theta, message.adversary, tilt), 0
-        while position < len(entries) and entries[position].id <= row.entry:
-            account.charge(entries[position].id, debit_of(entries[position], noises))
-            position += 1
-        found = account.price().epsilon
+        if account is None or not account.is_of(message):
+            account = _Account(db, message)
+        found = account.loss_at(row.entry)
         if abs(found - message.loss) > TOLERANCE * (1 + found):
             losses.append(f"entry {row.entry}: the loss is {found:.6f}, it says {message.loss:.6f}")
         if message.loss > message.budget:
@@ -144,32 +139,71 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
     )
 
 
-def _budgets(db: Connection, stream: str, policy: StreamPolicy) -> Iterator[Check]:
-    theta = theta_of_stream(db, stream, policy)
-    device_thetas = thetas_of_devices(db, stream, policy)
-    accounts = read_accounts(db, stream, policy, theta=theta, device_thetas=device_thetas)
-    public = price_public(public_debits(db, stream), theta, policy, accounts.public.device_tilt).epsilon
-    if accounts.exposures:
+class _Account:
+    """The account of the streams that a release names, under its Θ, entry by entry."""
+
+    def __init__(self, db: Connection, message: Release) -> None:
+        self._stands_on = message.theta, message.adversary, message.account
+        self._theta: Theta = message.theta.chains
+        self._adversary = message.adversary
+        self._devices = 1 if message.account is None else message.account.devices
+        streams = (message.stream,) if message.account is None else message.account.streams
+        self._public = {
+            one: PublicAccount(self._theta, message.adversary, largest_device_tilt(db, one))
+            for one in streams
+        }
+        noises = {one: issued_noises(db, one) for one in streams}
+        rows = sorted((row for one in streams for row in read_entries(db, one)), key=lambda row: row.id)
+        self._debits = deque((row.id, row.stream, debit_of(row, noises[row.stream])) for row in rows)
+
+    def is_of(self, message: Release) -> bool:
+        return self._stands_on == (message.theta, message.adversary, message.account)
+
+    def loss_at(self, entry: int) -> float:
+        """The loss after this entry, which is not before the one asked for last."""
+        while self._debits and self._debits[0][0] <= entry:
+            number, stream, debit = self._debits.popleft()
+            self._public[stream].charge(number, debit)
+        if len(self._public) == self._devices == 1:
+            (only,) = self._public.values()
+            return only.price().epsilon
+        entries = [entry for one in self._public.values() for entry in one.held()]
+        return joint_price(entries, self._theta, self._adversary, self._devices).epsilon
+
+
+def _budgets(db: Connection, stream: str, policy: Policy) -> Iterator[Check]:
+    accounts = accounts_under(db, policy, stream)
+    accounts.follow(db)
+    budgets = accounts.policy.epsilon
+    joint = accounts.joint
+    entries = [
+        entry
+        for one in ((accounts,) if joint is None else joint.members)
+        for entry in (*always(one.public.device_tilt), *public_timeline(public_debits(db, one.stream)))
+    ]
+    devices = 1 if joint is None else joint.devices
+    public = joint_price(entries, accounts.theta, accounts.policy.adversary, devices).epsilon
+    if accounts.exposures or joint is not None:
         public = max(public, accounts.public_loss())
     for name, found, budget in (
-        ("public", public, policy.epsilon.public),
-        ("operator", accounts.operator_loss(db), policy.epsilon.operator),
+        ("public", public, budgets.public),
+        ("operator", accounts.operator_loss(db), budgets.operator),
     ):
         yield Check(stream, f"{name} within budget now", found <= budget, f"{found:.4f} of {budget:g}")
 
 
-def _settings(db: Connection, stream: str, policy: StreamPolicy) -> Check:
-    """Every noise setting under the policy followed keeps its promise for the Θ it names."""
+def _settings(db: Connection, stream: str, current: Policy) -> Check:
+    """Every noise setting under the policy followed keeps its promise for the Θ it names, by its share."""
     wrong, count = [], 0
-    current = stored_policy(db)
+    policy = priced_streams(current)[stream].policy
     for row in db.execute(select(store.setting).where(store.setting.c.stream == stream)):
         message = Signed[NoiseSetting].model_validate_json(row.payload).message
-        if current is None or message.policy != current.version:
+        if message.policy != current.version:
             continue
         count += 1
         noise, added = message.noise.noise, device_window_tilt(policy) / NANO
         tau0, tau1 = noise.tilts
-        found = message.theta.chains.constant_loss(tau0 + added, tau1 + added, policy.adversary)
+        found = account_loss(message.theta.chains, tau0 + added, tau1 + added, policy)
         if read_noise(row.noise) != noise or found > policy.epsilon.operator:
             wrong.append(f"version {row.version}")
     name = "settings keep the operator's promise"

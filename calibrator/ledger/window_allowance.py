@@ -24,6 +24,10 @@ def allowed(
     most: float,
     device_tilt: int,
 ) -> float:
-    """The largest tilt on sanitized states, up to `most`, that keeps ε of the public behind all of these noises."""
-    tau = theta.window_tilt(method, stream.epsilon.public - MARGIN, stream.adversary) - device_tilt / NANO
+    """The largest tilt on sanitized states, up to `most`, that keeps ε of the public behind all of these noises.
+
+    On true states it is the stream's share of what its account may be tilted by (docs/theory-world.md, Theorem 22).
+    """
+    whole = theta.window_tilt(method, stream.epsilon.public - MARGIN, stream.adversary)
+    tau = stream.tilt_share * whole - device_tilt / NANO
     return min([most, *(noise.release_tilt(tau) for noise in noises)]) if tau > 0 else 0.0

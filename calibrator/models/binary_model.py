@@ -122,23 +122,33 @@ class BinaryModel:
         return theta_message(theta)
 
     def best_noise(
-        self, theta: BinaryTheta, epsilon: float, adversary: Adversary, device_tilt: float
+        self, theta: BinaryTheta, epsilon: float, adversary: Adversary, device_tilt: float, share: float
     ) -> BinaryNoise:
         """The optimum in closed form, or what device-made windows leave of the largest tilts."""
         try:
-            return _optimal_noise(theta, epsilon * (1 - ROOM), adversary, device_tilt)
+            return _optimal_noise(theta, epsilon * (1 - ROOM), adversary, device_tilt, share)
         except ValueError as error:
             raise Problem(f"{error}: raise their scale or ε") from None
 
     def out_of_reach(
-        self, theta: BinaryTheta, signal: float, *, epsilon: float, adversary: Adversary, device_tilt: float
+        self,
+        theta: BinaryTheta,
+        signal: float,
+        *,
+        epsilon: float,
+        adversary: Adversary,
+        device_tilt: float,
+        share: float,
     ) -> bool:
         """Against the informed adversary: whether even the prior one, who allows no less, leaves less signal."""
         return (
-            adversary == "informed" and self.best_noise(theta, epsilon, "prior", device_tilt).signal < signal
+            adversary == "informed"
+            and self.best_noise(theta, epsilon, "prior", device_tilt, share).signal < signal
         )
 
-    def noise_message(self, noise: BinaryNoise, theta: BinaryTheta, device_tilt: float) -> BinaryNoiseMessage:
+    def noise_message(
+        self, noise: BinaryNoise, theta: BinaryTheta, device_tilt: float, share: float
+    ) -> BinaryNoiseMessage:
         """ρ0 and ρ1: a device computes the loss itself."""
         return BinaryNoiseMessage(rho0=noise.rho0, rho1=noise.rho1)
 

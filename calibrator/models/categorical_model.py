@@ -129,11 +129,11 @@ class CategoricalModel:
         return theta_message(theta)
 
     def best_noise(
-        self, theta: CategoricalTheta, epsilon: float, adversary: Adversary, device_tilt: float
+        self, theta: CategoricalTheta, epsilon: float, adversary: Adversary, device_tilt: float, share: float
     ) -> CategoricalNoise:
         """Randomized response of the largest tilt that is proved to keep ε, less what device-made windows cost."""
         try:
-            return theta.optimal_noise(epsilon - MARGIN, adversary, device_tilt)
+            return theta.optimal_noise(epsilon - MARGIN, adversary, device_tilt, share)
         except ValueError as error:
             raise Problem(f"{error}: narrow theta.start, raise ε, or the scale of device windows") from None
 
@@ -145,16 +145,17 @@ class CategoricalModel:
         epsilon: float,
         adversary: Adversary,
         device_tilt: float,
+        share: float,
     ) -> bool:
         """Randomized response of k states with signal s has e^τ = (1 + (k−1)·s)/(1 − s)."""
-        tau = math.log((1 + (theta.states - 1) * signal) / (1 - signal)) + device_tilt
+        tau = (math.log((1 + (theta.states - 1) * signal) / (1 - signal)) + device_tilt) / share
         return theta.constant_loss(tau, tau, adversary) > epsilon
 
     def noise_message(
-        self, noise: CategoricalNoise, theta: CategoricalTheta, device_tilt: float
+        self, noise: CategoricalNoise, theta: CategoricalTheta, device_tilt: float, share: float
     ) -> CategoricalNoiseMessage:
-        """The matrix, with a certificate for its tilt and that of device-made windows together."""
-        whole = (noise.tilts[0] + device_tilt) * (1 + 2.0**-48)
+        """The matrix, with a certificate for its tilt and that of device-made windows together, by its share."""
+        whole = (noise.tilts[0] + device_tilt) / share * (1 + 2.0**-48)
         return CategoricalNoiseMessage(
             emission=noise.rows, certificate=CertificateMessage.of(certificate_for(theta, whole))
         )

@@ -90,18 +90,28 @@ class ChainModel(Protocol[T, N]):
     def tilt_reductions(self) -> tuple[float, ...]:
         """Shares of a tilt to leave out, one after the other, until devices accept the proof for what remains."""
 
-    def best_noise(self, theta: T, epsilon: float, adversary: Adversary, device_tilt: float) -> N:
+    def best_noise(
+        self, theta: T, epsilon: float, adversary: Adversary, device_tilt: float, share: float
+    ) -> N:
         """The noise with the most signal within ε of the operator, beside `device_tilt` at every tick.
 
-        `device_tilt` is what device-made windows cost, in nats. Problem where no noise keeps ε.
+        `device_tilt` is what device-made windows cost, in nats, `share` the stream's share of its account. Problem
+        where no noise keeps ε.
         """
 
     def out_of_reach(
-        self, theta: T, signal: float, *, epsilon: float, adversary: Adversary, device_tilt: float
+        self,
+        theta: T,
+        signal: float,
+        *,
+        epsilon: float,
+        adversary: Adversary,
+        device_tilt: float,
+        share: float,
     ) -> bool:
         """Whether no noise with this signal keeps ε: a quick test, which may answer False where there is none."""
 
-    def noise_message(self, noise: N, theta: T, device_tilt: float) -> NoiseMessage:
+    def noise_message(self, noise: N, theta: T, device_tilt: float, share: float) -> NoiseMessage:
         """The noise as it is pushed, with the proof that devices need; ValueError where there is no proof."""
 
     def stand_ins(self, noise: N, state: int, count: int) -> bytes:

@@ -5,12 +5,13 @@ The period and the number of states of a stream never change under its name, sin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, delete, insert, select
 from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.messages import NoiseSetting
+from hushmq.broker.contract.account_share import PricedStream, group_of, priced_streams
+from hushmq.broker.contract.messages import NoiseSetting, decode
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
@@ -27,16 +28,35 @@ class FollowedPolicy:
         self._cohort = cohort
         self._ops_keys = tuple(ops_keys)
         self._log = log
-        row = db.execute(select(store.policy.c.payload)).first()
-        self.policy = None if row is None else Signed[Policy].model_validate_json(row.payload).message
+        self._priced: tuple[Policy, dict[str, PricedStream]] | None = None
+        row = db.execute(select(store.policy.c.payload, store.policy.c.version)).first()
+        found = None if row is None else decode_stored(row.payload)
+        self.policy = None if isinstance(found, Rejected) else found
+        self._stored_version = 0 if row is None else row.version
+        if isinstance(found, Rejected):
+            # It was followed under older rules: nothing is followed until ops push one that keeps today's.
+            log.error("stored_policy_refused", version=self._stored_version, why=str(found))
 
     @property
     def version(self) -> int:
-        return self.policy.version if self.policy else 0
+        return self.policy.version if self.policy else self._stored_version
 
     @property
     def streams(self) -> Mapping[str, StreamPolicy]:
         return self.policy.streams if self.policy else {}
+
+    @property
+    def priced(self) -> Mapping[str, PricedStream]:
+        """The streams as their accounts price them, for any device of the cohort."""
+        if self.policy is None:
+            return {}
+        if self._priced is None or self._priced[0] is not self.policy:
+            self._priced = self.policy, priced_streams(self.policy)
+        return self._priced[1]
+
+    def group_of(self, device: str) -> Sequence[str]:
+        """The devices that share accounts with this one, itself among them."""
+        return (device,) if self.policy is None else group_of(self.policy, device)
 
     def adopt(self, db: Connection, payload: bytes) -> Policy | None:
         """Follow a policy that ops signed and return it; None if it is the one followed already, Rejected if older."""
@@ -60,6 +80,14 @@ class FollowedPolicy:
         self.policy = policy
         self._log.info("policy_adopted", version=policy.version)
         return policy
+
+
+def decode_stored(payload: bytes) -> Policy | Rejected:
+    """The policy that was stored when it was followed, or why it breaks a rule that came later."""
+    try:
+        return decode(Signed[Policy], payload).message
+    except Rejected as rejected:
+        return rejected
 
 
 def _check_states(db: Connection, name: str, new: StreamPolicy) -> None:

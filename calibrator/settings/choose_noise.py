@@ -9,14 +9,18 @@ more than the constant one (T0, T1), and that costs loss(Θ; T0, T1).
 For q+r ≤ 1 the two directions do not meet, so settings that keep ε each keep it together; beyond it they need
 not, and `mixable` adds the noise that makes them. For more than two states the tilt is the same in all directions
 (pufferfish/categorical/categorical_timeline.py: every step grows with its tilts), so settings that keep ε each keep it
-together. A Θ that widens or an ε that ops lower may leave what was published over budget: no setting can take that
-back, the operator's account says so.
+together. Where several streams share an account, T0 and T1 are this stream's share of the account's largest tilts, and
+every mixture on every stream and device keeps ε, without any coordination (docs/theory-world.md, Theorem 21).
+
+A Θ that widens, an ε that ops lower, or a stream or device that joins an account may leave what was published over
+budget: no setting can take that back, the operator's account says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hushmq.broker.contract.account_share import account_loss
 from hushmq.broker.contract.noise_message import NoiseMessage
 from hushmq.broker.contract.operator_loss import operator_loss
 from hushmq.broker.contract.policy_message import StreamPolicy
@@ -35,7 +39,9 @@ WORTH_PUSHING = 1.05
 def best_noise(theta: Theta, policy: StreamPolicy) -> Noise:
     """The noise that leaves the most signal within ε of the operator, after what device-made windows cost."""
     tilt = device_window_tilt(policy) / NANO
-    best: Noise = model_of(policy).best_noise(theta, policy.epsilon.operator, policy.adversary, tilt)
+    best: Noise = model_of(policy).best_noise(
+        theta, policy.epsilon.operator, policy.adversary, tilt, policy.tilt_share
+    )
     return best
 
 
@@ -67,7 +73,7 @@ def mixable(
     def within(share: float) -> bool:
         new0, new1 = tau0 + share * (best0 - tau0), tau1 + share * (best1 - tau1)
         return all(
-            chains.constant_loss(max(old0, new0) + added, max(old1, new1) + added, policy.adversary)
+            account_loss(chains, max(old0, new0) + added, max(old1, new1) + added, policy)
             <= policy.epsilon.operator
             for chains, old0, old1 in held
         )
@@ -90,7 +96,7 @@ def exceeds_budget(noise: Noise, theta: Theta, policy: StreamPolicy) -> bool:
     """Whether the noise exceeds the operator's budget under Θ."""
     added = device_window_tilt(policy) / NANO
     tau0, tau1 = noise.tilts
-    return theta.constant_loss(tau0 + added, tau1 + added, policy.adversary) > policy.epsilon.operator
+    return account_loss(theta, tau0 + added, tau1 + added, policy) > policy.epsilon.operator
 
 
 def worth_pushing(new: Noise, old: Noise, factor: float = WORTH_PUSHING) -> bool:
@@ -107,8 +113,8 @@ def provable_message(noise: Noise, theta: Theta, policy: StreamPolicy) -> NoiseM
         tau0, tau1 = (tau * (1 - share) for tau in noise.tilts)
         less = noise.with_tilts(tau0, tau1) if share else noise
         try:
-            pushed = model.noise_message(less, theta, added)
-            found = operator_loss(chains, pushed, added, policy.adversary)
+            pushed = model.noise_message(less, theta, added, policy.tilt_share)
+            found = operator_loss(chains, pushed, added, policy.adversary, policy.tilt_share)
         except (Rejected, ValueError) as error:
             why = str(error)
             continue

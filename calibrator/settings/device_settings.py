@@ -137,6 +137,7 @@ class DeviceCalibration:
             epsilon=policy.epsilon.operator,
             adversary=policy.adversary,
             device_tilt=device_window_tilt(policy) / NANO,
+            share=policy.tilt_share,
         )
 
     def _within_public_budget(self, noise: Noise, used: Noise, device: Device, largest_tilt: int) -> Noise:
@@ -145,7 +146,7 @@ class DeviceCalibration:
 
         def within(one: Noise) -> bool:
             tau = self.accounts.public.device_tilt / NANO + joint_tilt(largest_tilt, [*issued, one])
-            return self.accounts.bounds.keeps_public(device.theta, tau)
+            return self.accounts.bounds.keeps_public(device.theta, tau / self.accounts.policy.tilt_share)
 
         def between(share: float) -> Noise:
             tau0, tau1 = (old + share * (new - old) for old, new in ends)

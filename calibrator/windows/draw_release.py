@@ -82,4 +82,5 @@ def _message(scope: str, histogram: Histogram, span: Span, accounts: LiveAccount
         adversary=policy.adversary,
         theta=model_of(policy).theta_message(accounts.theta),
         entry=charge.entry,
+        account=None if accounts.joint is None else accounts.joint.shared_by,
     )

@@ -78,7 +78,7 @@ def claim_of_agent(path: Path, stream: str | None) -> Claim:
         raise Problem(f"--stream: {path} has no {name!r}; give one of {', '.join(config.streams)}")
     if settings.policy is None or name not in settings.noise:
         raise Problem(f"{path}: stream {name} follows no noise setting, so it publishes nothing to audit")
-    setting, policy = settings.noise[name], settings.policy.streams[name]
+    setting, policy = settings.noise[name], settings.streams[name]
     _same_as_running(config.folder, name, setting.version)
     return Claim(setting, policy.epsilon.operator, policy.adversary, policy.device_window_tilt)
 

@@ -174,6 +174,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The device's own states seem not to behave like Θ; of 1,000 devices whose states do, one would log this.",
         "See `hushmq agent status`, and push a policy with a Θ that holds for the stream.",
     ),
+    "stored_policy_refused": (
+        "The policy in the database breaks a rule of a later release: no window is closed, no setting made.",
+        "Push a policy that keeps the rule in `why`, with a version above `version`.",
+    ),
     "stored_setting_refused": (
         "A setting stored on the device is no longer acceptable and is not used.",
         "See `reason`; the agent waits for a new setting.",

@@ -133,13 +133,18 @@ class BinaryTheta:
         """As `window_limit`: a timeline prices exactly."""
         return self.window_limit(method, epsilon, adversary)
 
-    def optimal_noise(self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0) -> BinaryNoise:
-        """The optimum in closed form, or what `device_tilt` leaves of the largest tilts; ValueError if nothing."""
+    def optimal_noise(
+        self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0, share: float = 1.0
+    ) -> BinaryNoise:
+        """The optimum in closed form, or what `device_tilt` leaves of a share of the largest tilts.
+
+        ValueError if it leaves nothing.
+        """
         from hushmq.pufferfish.binary import stream_loss  # noqa: PLC0415  # an engine
 
-        if not device_tilt:
+        if not device_tilt and share == 1.0:
             return stream_loss.optimal_noise(self, epsilon, adversary)
-        tau0, tau1 = self.largest_tilts(epsilon, adversary)
+        tau0, tau1 = (share * tau for tau in self.largest_tilts(epsilon, adversary))
         if min(tau0, tau1) <= device_tilt:
             raise ValueError(
                 f"device windows cost {device_tilt:.4f} at every tick; ε of {epsilon:g} allows {min(tau0, tau1):.4f}"

@@ -143,9 +143,9 @@ class CategoricalTheta:
         return categorical_window.window_tilt(self, method, left, adversary) if left else 0.0
 
     def optimal_noise(
-        self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0
+        self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0, share: float = 1.0
     ) -> CategoricalNoise:
-        """Randomized response of the largest tilt that is proved to keep ε, less `device_tilt`.
+        """Randomized response of a share of the largest tilt that is proved to keep ε, less `device_tilt`.
 
         ValueError where nothing is left of it, and against the informed adversary.
         """
@@ -156,6 +156,7 @@ class CategoricalTheta:
             raise ValueError(reason)
         if not tau:
             raise ValueError(f"Θ: its chains may forget too slowly for ε of {epsilon:g}")
+        tau *= share
         if tau <= device_tilt:
             raise ValueError(
                 f"device windows cost {device_tilt:.4f} at every tick; ε of {epsilon:g} allows {tau:.4f}"

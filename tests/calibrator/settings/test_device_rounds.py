@@ -135,7 +135,8 @@ def test_who_needs_more_noise_comes_first(here: Desk) -> None:
 @pytest.mark.slow
 def test_whatever_the_stream_who_needs_more_noise_comes_first(tmp_path: Path) -> None:
     """In the middle of one stream's round another stream's device needs more noise: the next portion is for it."""
-    both = {STREAM: POLICY.streams[STREAM], "other": POLICY.streams[STREAM]}
+    one = POLICY.streams[STREAM].model_copy(update={"independent": True})
+    both = {STREAM: one, "other": one}
     with desk(sqlite(tmp_path), timer=itertools.count().__next__) as here:
         here.adopt(POLICY.model_copy(update={"streams": both}))
         believe(here, regions(3), stream="other")

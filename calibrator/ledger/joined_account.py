@@ -1,0 +1,171 @@
+"""The account that several streams, or several devices, share: their tilts are added tick by tick and priced once.
+
+What the streams of one account publish is about one state, as far as anyone knows who has not been told that they are
+independent. Given the states, their noise is independent, so the likelihoods multiply and the tilts of one tick add
+(docs/theory-world.md, Theorem 22): each stream's tilt of true states is amplified through its own noise first, then the
+tilts are summed over the streams and devices of the account, and priced under the hull of their Θ.
+
+Here the account is priced as it stands; how each stream keeps to its part of it: broker/contract/account_share.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from hushmq.broker.contract.account_share import PricedStream
+from hushmq.broker.contract.messages import SharedBy
+from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.calibrator.learning.stream_theta import theta_of_stream, thetas_of_devices
+from hushmq.calibrator.ledger.audience_timelines import finite_price, operator_timeline
+from hushmq.calibrator.ledger.device_exposure import UNPROVED
+from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.timeline.entry import Entry, Price
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.ledger.live_accounts import LiveAccounts
+    from hushmq.calibrator.ledger.public_account import ProposedDebit
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedAccount:
+    """The accounts of the streams that are priced together, and who else shares them."""
+
+    members: tuple[LiveAccounts, ...]
+    devices: int
+    """How many devices the largest group has: as many carry the cohort's settings about one state."""
+    group_of: Callable[[str], Sequence[str]]
+    """The devices of a device's group, itself among them."""
+
+    @property
+    def theta(self) -> Theta:
+        return self.members[0].theta
+
+    def follow(self, db: Connection) -> None:
+        """Read new ledger entries and settings of all streams."""
+        for one in self.members:
+            one.follow_own(db)
+
+    @property
+    def shared_by(self) -> SharedBy:
+        """Whose account it is, for readers of its loss."""
+        return SharedBy(streams=tuple(one.stream for one in self.members), devices=self.devices)
+
+    def price_with(self, proposed: ProposedDebit) -> Price:
+        """The price of what all streams have released, with a debit that one of them proposes."""
+        held = [entry for one in self.members for entry in one.public.held()]
+        adversary = self.members[0].policy.adversary
+        return joint_price([*held, *proposed.rises], self.theta, adversary, self.devices)
+
+    def exposed_tilts(
+        self, proposed: tuple[LiveAccounts, ProposedDebit] | None = None
+    ) -> Iterator[tuple[str, Theta, float]]:
+        """Every device with device-specific settings, its Θ, and the largest tilt of any tick by all of its group."""
+        for device in sorted({name for one in self.members for name in one.exposures}):
+            parts: list[Entry] = []
+            for mate in self.group_of(device):
+                for one in self.members:
+                    debit = proposed[1].debit if proposed is not None and proposed[0] is one else None
+                    noises = one.issued.by_device.get(mate, ())
+                    parts += one.public.true_tilts(noises, debit)
+            yield device, self._theta_of(device), largest_sum(parts)
+
+    def public_loss(self, against: Adversary | None = None) -> float:
+        """The largest public loss of any device and its group, to the policy's adversary or to another."""
+        adversary = against or self.members[0].policy.adversary
+        losses = [
+            min(UNPROVED, theta.constant_loss(tilt, tilt, adversary))
+            for _, theta, tilt in self.exposed_tilts()
+        ]
+        held = [entry for one in self.members for entry in one.public.held()]
+        return max([joint_price(held, self.theta, adversary, self.devices).epsilon, *losses])
+
+    def operator_loss(self, db: Connection, against: Adversary | None = None) -> float:
+        """The largest loss of any device and its group to whoever reads the sanitized streams."""
+        policy = self.members[0].policy
+        adversary = against or policy.adversary
+        read = [entry for one in self.members for entry in operator_timeline(db, one.stream)]
+        loss = joint_price(read, self.theta, adversary, self.devices).epsilon
+        for device in sorted({name for one in self.members for name in one.exposures}):
+            theta, group = self._theta_of(device), self.group_of(device)
+            bound = min(UNPROVED, theta.constant_loss(*self._largest_tilts(group), adversary))
+            if bound > policy.epsilon.operator:  # only then is the exact timeline worth its price
+                exact = [
+                    entry for mate in group for one in self.members
+                    for entry in operator_timeline(db, one.stream, mate)
+                ]  # fmt: skip
+                bound = min(bound, finite_price(theta.timeline(adversary, exact)).epsilon)
+            loss = max(loss, bound)
+        return loss
+
+    def _largest_tilts(self, group: Sequence[str]) -> tuple[float, float]:
+        """The sum, over the streams and devices of a group, of the largest tilts that each can carry."""
+        found = [0.0, 0.0]
+        for mate in group:
+            for one in self.members:
+                noises = one.issued.noises_of(mate)
+                for side in (0, 1):
+                    largest = max((noise.tilts[side] for noise in noises), default=0.0)
+                    found[side] += largest + one.public.device_tilt / NANO
+        return found[0], found[1]
+
+    def _theta_of(self, device: str) -> Theta:
+        return self.members[0].device_thetas.get(device, self.theta)
+
+
+def joint_price(entries: Iterable[Entry], theta: Theta, adversary: Adversary, devices: int) -> Price:
+    """The price of the tilts of all streams of an account, if each of so many devices has them."""
+    times = (Entry(one.first, one.last, devices * one.tau0, devices * one.tau1) for one in entries)
+    return finite_price(theta.timeline(adversary, times))
+
+
+def account_theta(db: Connection, streams: Mapping[str, StreamPolicy], priced: PricedStream) -> Theta:
+    """The Θ that prices a stream: the hull of what is learned of all streams of its account."""
+    return hull(theta_of_stream(db, member, streams[member]) for member in priced.members)
+
+
+def account_device_thetas(
+    db: Connection,
+    streams: Mapping[str, StreamPolicy],
+    priced: PricedStream,
+    group_of: Callable[[str], Sequence[str]],
+) -> Mapping[str, Theta]:
+    """Θ of every device with evidence of its own in a stream of the account, together with its group's.
+
+    A device, or a stream of it, that has no evidence has the cohort's.
+    """
+    own = {one: thetas_of_devices(db, one, streams[one]) for one in priced.members}
+    if priced.alone:
+        return own[priced.name]
+    cohort = {one: theta_of_stream(db, one, streams[one]) for one in priced.members}
+    return {
+        device: hull(
+            own[member].get(mate, cohort[member]) for mate in group_of(device) for member in priced.members
+        )
+        for device in sorted({device for found in own.values() for device in found})
+    }
+
+
+def hull(thetas: Iterable[Theta]) -> Theta:
+    """The smallest Θ of the same form that contains all of these: one at least, of one model."""
+    values: list[Any] = list(thetas)
+    found: Theta = reduce(lambda one, other: one.hull(other), values)
+    return found
+
+
+def largest_sum(entries: Sequence[Entry]) -> float:
+    """The largest sum of the tilts of any one tick, in the direction in which it is larger."""
+    changes: dict[int, list[float]] = {}
+    for one in entries:
+        tau = max(one.tau0, one.tau1)
+        changes.setdefault(one.first, []).append(tau)
+        changes.setdefault(one.last + 1, []).append(-tau)
+    ordered = [change for _, found in sorted(changes.items()) for change in sorted(found)]
+    return max(accumulate(ordered), default=0.0)
