@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.theta_message import ThetaMessage
-from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.categorical.transition_intervals import Rows
 from hushmq.pufferfish.inference.theta_test import ThetaTest
 
 WARN = 1e-3
@@ -45,7 +43,7 @@ class StreamWatch:
     def follow(self, theta: ThetaMessage) -> None:
         """Compare with this Θ from now on; another one than before begins anew, but a raised alarm stays raised."""
         if theta != self._theta:
-            self._theta, self._test = theta, ThetaTest(*_rows(theta))
+            self._theta, self._test = theta, ThetaTest(*theta.chains.transition_bounds)
             self.warned = self.outside
 
     def compare(self, first: int, states: Sequence[int | None]) -> None:
@@ -89,12 +87,3 @@ class StreamWatch:
             f"states do not behave like Θ (if they did, 1 of {one_in:,.0f} devices would show this): {follows}; push a "
             "policy with a wider Θ, or with a period at which the sensor has new readings"
         )
-
-
-def _rows(theta: ThetaMessage) -> tuple[Rows, Rows]:
-    """The bounds of every transition probability, row by row."""
-    chains = theta.chains
-    if isinstance(chains, BinaryTheta):
-        q, r = (chains.q_low, chains.q_high), (chains.r_low, chains.r_high)
-        return ((1 - q[1], q[0]), (r[0], 1 - r[1])), ((1 - q[0], q[1]), (r[1], 1 - r[0]))
-    return chains.forward.low, chains.forward.high

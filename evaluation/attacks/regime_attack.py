@@ -73,18 +73,11 @@ def ticks_until_noticed(bits: Bits) -> int | None:
 
 def first_alarm(theta: BinaryTheta, states: Bits) -> int | None:
     """The number of ticks after which the evidence against Θ reaches the alarm; None if it never does."""
-    test = theta_test(theta)
+    test = ThetaTest(*theta.transition_bounds)
     for start in range(0, len(states), 32):
         if test.add(states[start : start + 32].tolist()) >= ALARM:
             return min(start + 32, len(states))
     return None
-
-
-def theta_test(theta: BinaryTheta) -> ThetaTest:
-    """The test of a device's own states against Θ."""
-    low = [[1 - theta.q_high, theta.q_low], [theta.r_low, 1 - theta.r_high]]
-    high = [[1 - theta.q_low, theta.q_high], [theta.r_high, 1 - theta.r_low]]
-    return ThetaTest(low, high)
 
 
 def repeated(states: Bits, times: int) -> Bits:

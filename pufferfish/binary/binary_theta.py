@@ -88,6 +88,13 @@ class BinaryTheta:
         """Whether Θ is a single chain."""
         return self.q_low == self.q_high and self.r_low == self.r_high
 
+    @property
+    def transition_bounds(self) -> tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...]]:
+        """The lowest and the highest probability of every transition, row by row."""
+        low = ((1 - self.q_high, self.q_low), (self.r_low, 1 - self.r_high))
+        high = ((1 - self.q_low, self.q_high), (self.r_high, 1 - self.r_low))
+        return low, high
+
     def worst_corners(self) -> list[tuple[float, float]]:
         """The corners (q, r) with the largest loss: one, or two if Θ has chains on both sides of q+r = 1."""
         corners = []

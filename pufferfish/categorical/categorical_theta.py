@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hushmq.pufferfish.adversary import Adversary
-from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+from hushmq.pufferfish.categorical.transition_intervals import Rows, TransitionIntervals
 from hushmq.pufferfish.undecided import UndecidedTimeline, left_inside, spread_error, with_spread
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ class CategoricalTheta:
     def states(self) -> int:
         """The number of states."""
         return self.forward.k
+
+    @property
+    def transition_bounds(self) -> tuple[Rows, Rows]:
+        """The lowest and the highest probability of every transition, row by row."""
+        return self.forward.low, self.forward.high
 
     @property
     def tilt_margin(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,16 @@ def test_readings_that_are_refreshed_seldom_are_noticed() -> None:
     said = stream.repeated_readings
     assert said is not None
     assert f"period_ms = {20 * PERIOD_MS}" in said
+
+
+def test_a_minute_s_reading_at_2_hz_is_noticed_in_minutes() -> None:
+    """The finding: each reading is published 120 times. Both signs show within fifteen readings."""
+    hands, stream, source = started()
+    stream.use(noise())
+    generator = random.Random(2)
+    for _ in range(15):
+        source.offer(generator.choice([60.0, STUCK]))
+        hands.run(120 * PERIOD_MS)
+        stream.beat(-1)
+    assert stream.watch.outside
+    assert f"period_ms = {120 * PERIOD_MS}" in (stream.repeated_readings or "")

@@ -10,6 +10,8 @@ from functools import cache
 
 import pytest
 
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.inference import theta_test
 from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound
 from hushmq.pufferfish.inference.path_features import CELLS, LAGS, PathFeatures
@@ -25,7 +27,7 @@ WARNED, ALARMED = 1e3, 1e6
 
 
 def two_states(q: tuple[float, float], r: tuple[float, float]) -> tuple[Rows, Rows]:
-    return ((1 - q[1], q[0]), (r[0], 1 - r[1])), ((1 - q[0], q[1]), (r[1], 1 - r[0]))
+    return BinaryTheta(*q, *r).transition_bounds
 
 
 @pytest.fixture
@@ -236,3 +238,10 @@ def test_nothing_shows_the_path() -> None:
     features.extend(1)
     assert repr(test) == object.__repr__(test)
     assert repr(features) == object.__repr__(features)
+
+
+def test_the_bounds_of_two_states_and_of_more_are_the_same() -> None:
+    low, high = BinaryTheta(0.1, 0.2, 0.3, 0.6).transition_bounds
+    assert low == ((0.8, 0.1), (0.3, 0.4))
+    assert high == ((0.9, 0.2), (0.6, 0.7))
+    assert CategoricalTheta.between(low, high).transition_bounds == (low, high)
