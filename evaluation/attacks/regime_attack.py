@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from hushmq.evaluation.attacks.attack_outcome import AttackOutcome
 from hushmq.evaluation.attacks.regime_model import Bits, RegimeModel
+from hushmq.evaluation.attacks.watched_states import Noticed, watched
 from hushmq.evaluation.recordings import Recording, sleepers
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.sections.recorded_misfit import covering, sanitized
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import optimal_noise
-from hushmq.pufferfish.inference.theta_test import ThetaTest
 
 COVERED = 40
 """The calibrator measures misfit over lags up to this one."""
-ALARM = 1e3
 WIDTH = 1.1
 """The Θ that a device is given spans this factor around its chain, on either side."""
 
@@ -45,8 +42,8 @@ def _outcome(job: Job, recording: Recording, bits: Bits, model: RegimeModel, eps
     old, new = (optimal_noise(covering([bits], reach), epsilon) for reach in (1, COVERED))
     rng = job.rng("regimes", recording.subject, epsilon)
     moved = [float(model.moved(sanitized(bits, noise, rng), noise).max()) for noise in (old, new)]
-    noticed = ticks_until_noticed(bits)
-    watch = "not noticed" if noticed is None else f"noticed after {noticed} beats"
+    noticed = noticed_under_neighbours(bits)
+    watch = "not noticed" if noticed.warned is None else f"warned after {noticed.warned} beats"
     return AttackOutcome(
         "regimes",
         f"heart rate {recording.subject}, {len(bits)} beats",
@@ -59,8 +56,8 @@ def _outcome(job: Job, recording: Recording, bits: Bits, model: RegimeModel, eps
     )
 
 
-def ticks_until_noticed(bits: Bits) -> int | None:
-    """After how many beats a device notices that its states are not in a Θ around the chain of neighbouring beats."""
+def noticed_under_neighbours(bits: Bits) -> Noticed:
+    """When a device notices that its states are not in a Θ around the chain of neighbouring beats."""
     chain = covering([bits], 1)
     theta = BinaryTheta(
         chain.q_low / WIDTH,
@@ -68,18 +65,4 @@ def ticks_until_noticed(bits: Bits) -> int | None:
         chain.r_low / WIDTH,
         min(chain.r_low * WIDTH, 0.99),
     )
-    return first_alarm(theta, bits)
-
-
-def first_alarm(theta: BinaryTheta, states: Bits) -> int | None:
-    """The number of ticks after which the evidence against Θ reaches the alarm; None if it never does."""
-    test = ThetaTest(*theta.transition_bounds)
-    for start in range(0, len(states), 32):
-        if test.add(states[start : start + 32].tolist()) >= ALARM:
-            return min(start + 32, len(states))
-    return None
-
-
-def repeated(states: Bits, times: int) -> Bits:
-    """Every state so many ticks long."""
-    return np.repeat(states, times)
+    return watched(theta, bits)

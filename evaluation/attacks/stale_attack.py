@@ -1,7 +1,8 @@
 """The stale reading: refreshed once a minute, repeated at 2 Hz. Each reading is published 120 times with fresh noise.
 
 Before, nothing noticed. Now the device compares its own states with Θ from the first minutes (docs/theory-world.md,
-Theorem 24), and what is lost is lost for the readings until then.
+Theorem 24), names a source whose readings arrive evenly with the period that fits, and by `outside_theta = "stand-in"`
+or `"stop"` publishes nothing true after its alarm. What was published until then is lost.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hushmq.agent.watch.arrival_rate import INTERVALS, MS, ArrivalRate
 from hushmq.evaluation.attackers.hidden import Hidden
 from hushmq.evaluation.attacks.attack_outcome import ERROR, AttackOutcome
-from hushmq.evaluation.attacks.regime_attack import first_alarm, repeated
+from hushmq.evaluation.attacks.watched_states import Bits, watched
 from hushmq.evaluation.section_list import Job
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
@@ -21,42 +23,59 @@ from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound
 THETA = BinaryTheta(0.05, 0.45, 0.05, 0.45)
 READING = BinaryTheta.point(0.1, 0.1)
 """The chain of the readings, which lies in Θ; that of the ticks does not."""
-TIMES, EPSILON, WITHIN = 120, 4.0, 1200
+TIMES, EPSILON, WITHIN, TICKS = 120, 4.0, 1_800, 6_000
 
 
 def attacks(job: Job) -> Iterator[AttackOutcome]:
-    """Repeated for ever, stopped by the device's watch, and sampled once for each reading."""
+    """The readings until the alarm, those after it, and the same source at its own rate."""
     noise = optimal_noise(THETA, EPSILON)
     lost = loss(READING, tau0=TIMES * noise.tau0, tau1=TIMES * noise.tau1, adversary="prior")
     runs = 40 if job.quick else 400
-    alarms = first_alarms(runs, ticks=2 * WITHIN, rng=job.rng("stale"))
+    alarms = [watched(THETA, path).replaced for path in repeated_readings(runs, job.rng("stale"))]
     soon = sum(alarm is not None and alarm <= WITHIN for alarm in alarms)
-    median = int(np.median([alarm or 2 * WITHIN for alarm in alarms]))
     least = lower_confidence_bound(soon, runs, ERROR)
+    counted = f"alarm within {WITHIN} ticks in {soon} of {runs}, that is in {least:.1%} or more"
+    median = int(np.median([TICKS if alarm is None else alarm for alarm in alarms]))
+    case = f"refreshed every {TIMES} ticks, published at each; README's Θ"
     yield AttackOutcome(
         "stale reading",
-        f"refreshed every {TIMES} ticks, published at each; README's Θ",
+        f"{case}: until the alarm",
         EPSILON,
         lost,
         lost,
-        f"exact; noticed within {WITHIN} ticks in {soon} of {runs}, that is in {least:.1%} or more",
-        f"the device notices after {median} ticks (median) and warns, or stops where the policy says so: the first "
-        "readings are lost, the rest are not",
+        f"exact; {counted}",
+        f"the readings of the first {median} ticks (median) are lost; a warning comes before",
     )
-    own = loss(THETA, tau0=noise.tau0, tau1=noise.tau1)
     yield AttackOutcome(
         "stale reading",
-        "the same source, sampled once for each reading",
+        f"{case}: after the alarm",
         EPSILON,
         lost,
-        own,
+        0.0 if all(alarm is not None for alarm in alarms) else lost,
+        counted,
+        'with outside_theta = "stand-in" or "stop"; by default the device only warns',
+    )
+    yield AttackOutcome(
+        "stale reading",
+        "the same source at the period that the device names for it",
+        EPSILON,
+        lost,
+        loss(THETA, tau0=noise.tau0, tau1=noise.tau1) if named_period() == 500 * TIMES else lost,
         "exact",
-        "a source that repeats is sampled at its own rate",
+        f"the device names the period after {INTERVALS + 1} readings",
     )
 
 
-def first_alarms(runs: int, *, ticks: int, rng: np.random.Generator) -> list[int | None]:
-    """After how many ticks each of the runs is noticed."""
+def repeated_readings(runs: int, rng: np.random.Generator) -> list[Bits]:
+    """Paths of readings inside Θ, each repeated."""
     chain = Hidden(READING.q_low, READING.r_low, optimal_noise(THETA, EPSILON))
-    paths = chain.paths(runs, ticks // TIMES + 1, rng).astype(np.int64)
-    return [first_alarm(THETA, repeated(path, TIMES)) for path in paths]
+    paths = chain.paths(runs, TICKS // TIMES, rng).astype(np.int64)
+    return [np.repeat(path, TIMES) for path in paths]
+
+
+def named_period() -> int | None:
+    """The period in ms that a device finds for a source refreshed every 120 ticks of 500 ms."""
+    rate = ArrivalRate(500)
+    for number in range(INTERVALS + 1):
+        rate.note(number * 500 * TIMES * MS)
+    return rate.every_ms

@@ -12,8 +12,8 @@ import pytest
 from hushmq.evaluation.attackers.hidden import Hidden
 from hushmq.evaluation.attacks.attack_outcome import AttackOutcome
 from hushmq.evaluation.attacks.mixture_attack import NARROW, README, refused, worst_transcript
-from hushmq.evaluation.attacks.regime_attack import first_alarm
 from hushmq.evaluation.attacks.regime_model import RegimeModel
+from hushmq.evaluation.attacks.watched_states import Noticed, watched
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
@@ -35,9 +35,9 @@ def test_the_suite(quick: Callable[..., Result]) -> None:
     assert many["loss before"] == pytest.approx(np.log(9), abs=0.1)
     assert many["loss now"] is None
     assert pair["loss now"] < 1 < pair["loss before"]
-    forever, once = of(rows, "stale reading")
-    assert forever["loss before"] == pytest.approx(41.3, abs=0.1)
-    assert once["kept"] == "yes"
+    first, later, once = of(rows, "stale reading")
+    assert first["loss before"] == first["loss now"] == pytest.approx(41.3, abs=0.1)
+    assert (later["loss now"], once["kept"]) == (0.0, "yes")
     assert [row["kept"] for row in of(rows, "regimes")][1:] == ["yes", "yes"]
     lost = [row for row in rows if row["kept"] == "NO"]
     assert len(found.findings("loses")) == len(lost)
@@ -98,5 +98,9 @@ def test_a_chain_of_theta_raises_no_alarm() -> None:
     """The watch that notices a stale reading is silent on a chain of Θ, and hears one that is repeated."""
     theta, rng = BinaryTheta(0.05, 0.45, 0.05, 0.45), np.random.default_rng(5)
     paths = Hidden(0.1, 0.1, BinaryNoise(0.4, 0.4)).paths(20, 2000, rng).astype(np.int64)
-    assert [first_alarm(theta, path) for path in paths] == [None] * 20
-    assert all(first_alarm(theta, np.repeat(path[:20], 120)) for path in paths)
+    assert [watched(theta, path) for path in paths] == [Noticed(None, None)] * 20
+    for path in paths:
+        found = watched(theta, np.repeat(path[:40], 120))
+        assert found.warned is not None
+        assert found.replaced is not None
+        assert found.warned <= found.replaced + 20
