@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.undecided import spread_error
 
 if TYPE_CHECKING:
     from hushmq.pufferfish.protocols import Theta, Timeline
@@ -151,6 +152,8 @@ class BinaryTheta:
 
         if not device_tilt and share == 1.0:
             return stream_loss.optimal_noise(self, epsilon, adversary)
+        if adversary == "undecided" and (reason := spread_error(self, epsilon)) is not None:
+            raise ValueError(reason)
         tau0, tau1 = (share * tau for tau in self.largest_tilts(epsilon, adversary))
         if min(tau0, tau1) <= device_tilt:
             raise ValueError(

@@ -170,6 +170,8 @@ def test_noise_within_epsilon() -> None:
         ValueError, match=r"4\.394 nats over a chain .* and ε is 4, .* narrow Θ .* above 4\.394"
     ):
         optimal_noise(README, 4.0, "undecided")
+    with pytest.raises(ValueError, match=r"4\.394 nats"):
+        README.optimal_noise(4.0, "undecided", device_tilt=0.01, share=0.5)
     assert spread_error(README, 4.5) is None
     assert isinstance(README.optimal_noise(4.5, "undecided"), BinaryNoise)
 

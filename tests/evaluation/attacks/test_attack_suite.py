@@ -35,6 +35,9 @@ def test_the_suite(quick: Callable[..., Result]) -> None:
     assert many["loss before"] == pytest.approx(np.log(9), abs=0.1)
     assert many["loss now"] is None
     assert pair["loss now"] < 1 < pair["loss before"]
+    several = of(rows, "several streams")
+    assert [row["loss before"] for row in several[::2]] == pytest.approx([6.0, 7.33, 9.18], abs=0.01)
+    assert all(3.99 < row["loss now"] <= 4 for row in several)
     first, later, once = of(rows, "stale reading")
     assert first["loss before"] == first["loss now"] == pytest.approx(41.3, abs=0.1)
     assert (later["loss now"], once["kept"]) == (0.0, "yes")
