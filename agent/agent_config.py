@@ -66,9 +66,19 @@ class PublishSection(Section):
         description="A batch not `seen` within this time is sent again; the time doubles with each attempt, "
         "up to an hour.",
     )
+    presence: Literal["shown", "hidden"] = Field(
+        default="shown",
+        description="`hidden`: no last will, no final `status`, and `status` at fixed moments only, so that a start, "
+        "a stop or a reconnect leaves no trace in a retained topic; `online` is then unknown to the site.",
+    )
     linger_ms: Annotated[int, Field(ge=0, le=2_500)] = Field(
         default=2_000, description="At a stop, the longest wait for the calibrator to have `seen` everything."
     )
+
+    @property
+    def hidden(self) -> bool:
+        """Whether presence is hidden."""
+        return self.presence == "hidden"
 
 
 class OutboxSection(Section):

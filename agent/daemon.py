@@ -1,7 +1,9 @@
 """The agent's main loop. One thread does all the work, on a fixed beat; other threads only post functions to it.
 
-At each beat every elapsed tick is sampled, discretised, perturbed and committed to the outbox; only then may its
-bytes be published. Pushed settings, acknowledgements and `seen` are handled between beats, in order of arrival.
+At each beat every elapsed tick is sampled, discretised, perturbed and committed to the outbox. Its bytes are handed to
+the connection when the next beat begins: the moment at which they leave is that of a beat, whatever drawing the noise
+and storing the batch took. Pushed settings, acknowledgements and `seen` are handled between beats, in order of arrival;
+no value of a source makes the loop wake up.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from hushmq.agent.agent_config import Config
 from hushmq.agent.device_report import Report
 from hushmq.agent.device_status import report, status
 from hushmq.agent.publish import Publisher
+from hushmq.agent.sources.beat_schedule import BeatSchedule
 from hushmq.agent.sources.resample import HELD, Value
 from hushmq.agent.sources.tick import Clock
 from hushmq.agent.status_socket import StatusSocket
@@ -62,6 +65,8 @@ class AgentDaemon:
         self._seen: dict[str, Counted] = {}
         self._status_changed = True
         self._status_at = 0.0
+        self._status_schedule = BeatSchedule.of(config.device, config.publish.status_ms)
+        self._status_moment = self._status_schedule.last_beat_ms(self._clock.wall())
         self._committed_at = time.monotonic()
         self._not_stored = 0
         self._leave_by = 0.0
@@ -114,7 +119,9 @@ class AgentDaemon:
             on_message=lambda topic, payload, _: self._posted.put(partial(self._on_message, topic, payload)),
             on_change=lambda connected: self._posted.put(partial(self._on_change, connected)),
             subscribe_twice=True,
-            will=Will(self._topics.status(config.device), encode(Status(online=False))),
+            will=None
+            if config.publish.hidden
+            else Will(self._topics.status(config.device), encode(Status(online=False))),
             log=self._log,
         )
 
@@ -168,24 +175,34 @@ class AgentDaemon:
             return None
 
     def _loop(self) -> None:
-        longest = self._systemd.watchdog_s / 4 or self._beat_s
-        due = time.monotonic() + self._beat_s
+        longest = self._systemd.watchdog_s / 4 or self._schedule.length_ms / 1000
+        due = self._next_beat()
         while not self._stopping:
-            self._handle_posted(min(due - time.monotonic(), longest))
+            self._handle_posted(0 if self._streams.behind else min(due - time.monotonic(), longest))
             now = time.monotonic()
             if now >= due:
-                due = max(due + self._beat_s, now)
+                self._send(now, new=True)
+                self._publish_status(now, on_beat=True)
+                self._beat()
+                due = self._next_beat()
+            elif self._streams.behind:
                 self._beat()
             self._send(now)
             self._publish_status(now)
-            moving = now - self._committed_at <= MISSED_BEATS * self._beat_s + longest
+            beats_s = MISSED_BEATS * self._schedule.length_ms / 1000
+            moving = now - self._committed_at <= beats_s + longest
             self._systemd.feed(healthy=moving and self._connection.alive)
 
     @property
-    def _beat_s(self) -> float:
-        """The beat in seconds, shortened if it would span more ticks than a source can hold values for."""
+    def _schedule(self) -> BeatSchedule:
+        """The beats, shortened if one would span more ticks than a source can hold values for."""
         periods = self._streams.periods.values()
-        return min([self._config.publish.beat_ms, *(HELD // 2 * period for period in periods)]) / 1000
+        shortest = min([self._config.publish.beat_ms, *(HELD // 2 * period for period in periods)])
+        return BeatSchedule.of(self._config.device, shortest)
+
+    def _next_beat(self) -> float:
+        """The moment of the next beat on the monotonic clock."""
+        return time.monotonic() + self._schedule.wait_ns(self._clock.wall()) / 1e9
 
     def _handle_posted(self, wait_s: float) -> None:
         """Run the posted functions, waiting up to this many seconds for the first."""
@@ -196,8 +213,8 @@ class AgentDaemon:
         except Empty:
             pass
 
-    def _beat(self) -> None:
-        self._commit(*self._streams.beat())
+    def _beat(self, *, final: bool = False) -> None:
+        self._commit(*self._streams.beat(self._schedule, final=final))
 
     def _commit(self, made: list[MadeBatch], releases: list[MadeRelease] | None = None) -> None:
         before = {
@@ -234,8 +251,11 @@ class AgentDaemon:
             if balance.dropped != dropped or balance.buffered < buffered:
                 self._publisher.forgotten()
 
-    def _send(self, now: float) -> None:
+    def _send(self, now: float, *, new: bool = False) -> None:
+        """Send what may leave; with `new`, also what the last beat stored."""
         try:
+            if new:
+                self._publisher.allow()
             self._publisher.pump(now)
         except sqlite3.OperationalError as error:
             self._log.error("outbox_unreadable", error=str(error))
@@ -245,6 +265,7 @@ class AgentDaemon:
     def _recover(self) -> None:
         """Start a new outbox after corruption; the ticks of this beat were not stored and are never used again."""
         self._outbox.recover()
+        self._publisher.allow()
         self._publisher.reconnected()
         self._log.error("outbox_corrupt", set_aside=str(self._outbox.set_aside))
         self._streams.restart_all()
@@ -291,21 +312,43 @@ class AgentDaemon:
             self._publisher.reconnected()
             self._status_changed = True
 
-    def _publish_status(self, now: float, *, online: bool = True) -> None:
-        """Publish `status` if something other than a counter changed, or its interval has passed."""
-        if not self._status_changed and now - self._status_at < self._config.publish.status_ms / 1000:
+    def _publish_status(self, now: float, *, online: bool = True, on_beat: bool = False) -> None:
+        """Publish `status` if something other than a counter changed, or at the first beat after its interval.
+
+        Where presence is hidden, only the schedule decides: neither a change nor a reconnect is seen in it.
+        """
+        if self._config.publish.hidden:
+            if not on_beat or not self._status_is_due():
+                return
+        elif not self._status_changed and not (
+            on_beat and now - self._status_at >= self._config.publish.status_ms / 1000
+        ):
             return
-        current = status(self._settings, self._outbox, self._config.streams, online=online)
+        shown = None if self._config.publish.hidden else online
+        current = status(self._settings, self._outbox, self._config.streams, online=shown)
         try:
             self._connection.publish(self._topics.status(self._config.device), encode(current), retain=True)
         except Offline:
             return
         self._status_changed, self._status_at = False, now
 
+    def _status_is_due(self) -> bool:
+        """Whether a moment of the status schedule has passed since the last call."""
+        before, self._status_moment = (
+            self._status_moment,
+            self._status_schedule.last_beat_ms(self._clock.wall()),
+        )
+        return self._status_moment != before
+
     def _finish(self) -> None:
-        """Sample the last ticks, send what waits, wait briefly for `seen`, publish the final status."""
+        """Sample the last ticks, send what waits, wait briefly for `seen`, publish the final status.
+
+        Where presence is hidden, a last batch that is shorter than others would show the stop: its ticks are filled
+        after the next start.
+        """
         self._leave_by = time.monotonic() + STOP_S
-        self._beat()
+        self._beat(final=not self._config.publish.hidden)
+        self._send(time.monotonic(), new=True)
         until = time.monotonic() + (0 if self._successor else self._config.publish.linger_ms / 1000)
         while (left := until - time.monotonic()) > 0 and self._connection.connected:
             self._send(time.monotonic())

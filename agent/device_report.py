@@ -1,7 +1,8 @@
 """The local report of a device. It holds more than `status`, because it does not leave the device.
 
-The number of refused values depends on the values, as does whether they behave like Θ: they are reported here and in no
-topic, and the latter not in the metrics either, which another machine may read.
+How many values were refused, whether the source works, for how long it has been silent and whether the states behave
+like Θ depend on the data, so they are reported here, and neither in a topic nor in the metrics, which another machine
+may read.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class StreamReport:
     dropped: int
     watermark: int | None
     source_trouble: str | None
+    silent_s: int | None
+    """Seconds without a value, once they are more than `silent_after_ms`."""
     values_refused: int
     clock_set: int
     ticks_watched: int
@@ -31,10 +34,6 @@ class StreamReport:
     """Why the states do not behave like Θ, and what follows."""
     repeated_readings: str | None
     """Why neighbouring ticks repeat one reading."""
-
-    @property
-    def source_works(self) -> bool:
-        return self.source_trouble is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,6 @@ _STREAM = {
     "counted": ("gauge", "Ticks that the calibrator has reported as counted."),
     "buffered": ("gauge", "Ticks that wait in the outbox."),
     "dropped": ("gauge", "Ticks dropped; decreases when some turn out to have been counted."),
-    "source_works": ("gauge", "1 while the stream's source works."),
-    "values_refused": ("counter", "Values that could not be read or match no state of the policy."),
     "clock_set": ("counter", "How often the clock was set while the stream ran."),
 }
 
@@ -103,6 +100,12 @@ def metrics(report: Report) -> str:
         samples = [(f'{{stream="{stream}"}}', getattr(each, name)) for stream, each in report.streams.items()]
         family(f"stream_{name}", kind, help_, samples)
     return "\n".join(lines) + "\n"
+
+
+def _silence(stream: StreamReport) -> str | None:
+    return (
+        None if stream.silent_s is None else f"silent for {stream.silent_s:,} s: its last value is published"
+    )
 
 
 GOOD, BAD, BOLD = "32", "31", "1"
@@ -139,7 +142,7 @@ def table(report: Report, *, colour: bool) -> str:
             ("", ""),
             ("", paint(name, BOLD)),
             ("noise", version(each.noise, each.refused, "none yet: nothing is published")),
-            ("source", judge(each.source_trouble or each.repeated_readings, "well")),
+            ("source", judge(each.source_trouble or _silence(each) or each.repeated_readings, "well")),
             ("ticks", f"{each.sampled:,} sampled = {sums}"),
             ("values", f"{each.values_refused:,} refused"),
             ("Θ", judge(each.outside_theta, f"{each.ticks_watched:,} ticks behave like it")),

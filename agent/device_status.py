@@ -17,7 +17,7 @@ from hushmq.broker.mqtt.connection import Connection
 NO_POLICY = "no policy names the stream yet"
 
 
-def status(settings: Settings, outbox: Outbox, streams: Iterable[str], *, online: bool) -> Status:
+def status(settings: Settings, outbox: Outbox, streams: Iterable[str], *, online: bool | None) -> Status:
     """The status as of the last commit; in ticks, sampled = counted + buffered + dropped."""
     found = {}
     for name in streams:
@@ -63,6 +63,7 @@ def report(
             dropped=each.dropped,
             watermark=balance.watermark if balance else None,
             source_trouble=stream.source.trouble if stream else NO_POLICY,
+            silent_s=stream.source.silent_s if stream else None,
             values_refused=stream.values_refused if stream else 0,
             clock_set=clock_set[name],
             ticks_watched=stream.watch.ticks if stream else 0,

@@ -1,9 +1,10 @@
 """Releases made on the device: histograms of true states over tumbling windows, with discrete Laplace noise.
 
-Counts are raw, so they are held in memory only: a window interrupted by a stop or a crash is released with the ticks
-counted afterwards, and states their number. Each window is released once. A tick is counted once per window at most,
-so all releases of one window together are one query in which a tick changes one count by one (two states) or two by
-one (more): the tilt per tick is 1/scale or 2/scale (docs/theory.md, section 2), whatever the length of the window.
+Counts are raw, so they are held in memory only: of a window interrupted by a stop or a crash the ticks before count as
+the stand-in, as do ticks that were never sampled. So a release always states all ticks of its window, and whether a
+window is released does not depend on the data. Each window is released once. A tick is counted once per window, so all
+releases of one window together are one query in which a tick changes one count by one (two states) or two by one
+(more): the tilt per tick is 1/scale or 2/scale (docs/theory.md, section 2), whatever the length of the window.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ class ClosedWindow:
 
 
 class WindowCounter:
-    """Counts the states of one window of one stream."""
+    """Counts the states of one window of one stream; ticks that are never added count as the stand-in."""
 
-    def __init__(self, name: str, ticks: int, states: int) -> None:
-        self._name, self._ticks, self._states = name, ticks, states
+    def __init__(self, name: str, ticks: int, states: int, stand_in: int) -> None:
+        self._name, self._ticks, self._states, self._stand_in = name, ticks, states, stand_in
         self._number: int | None = None
         self._counts = [0] * states
 
-    def add(self, first: int, states: Sequence[int | None]) -> list[ClosedWindow]:
-        """Count the states of the ticks `first`, `first` + 1, …; returns the non-empty windows this closes."""
+    def add(self, first: int, states: Sequence[int]) -> list[ClosedWindow]:
+        """Count the states of the ticks `first`, `first` + 1, …; returns the windows this closes."""
         closed: list[ClosedWindow] = []
         tick, end = first, first + len(states)
         while tick < end:
@@ -61,11 +62,12 @@ class WindowCounter:
         return closed
 
     def _close(self) -> list[ClosedWindow]:
-        number, counts = self._number, tuple(self._counts)
+        number, counts = self._number, self._counts
         self._number, self._counts = None, [0] * self._states
-        if number is None or not any(counts):
+        if number is None:
             return []
-        return [ClosedWindow(self._name, number * self._ticks, (number + 1) * self._ticks - 1, counts)]
+        counts[self._stand_in] += self._ticks - sum(counts)
+        return [ClosedWindow(self._name, number * self._ticks, (number + 1) * self._ticks - 1, tuple(counts))]
 
 
 def release(

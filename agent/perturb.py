@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 
+from hushmq.agent.sources.beat_schedule import LONGEST
 from hushmq.agent.storage.outbox import MadeBatch
 from hushmq.broker.contract.messages import Batch, NoiseSetting, encode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
 from hushmq.broker.contract.packing import bits_for, pack
-from hushmq.pufferfish.noise.perturber import CategoryPerturber, Perturber
-
-LONGEST = 65_536
-"""Maximum number of ticks in one batch."""
-
-
-def runs(first: int, states: Sequence[int | None]) -> Iterator[tuple[int, list[int]]]:
-    """The runs of consecutive ticks that have a state, from the states of the ticks `first`, `first` + 1, …"""
-    tick = first
-    for present, group in groupby(states, lambda state: state is not None):
-        run = [state for state in group if state is not None] if present else None
-        if run is None:
-            tick += sum(1 for _ in group)
-            continue
-        for start in range(0, len(run), LONGEST):
-            yield tick + start, run[start : start + LONGEST]
-        tick += len(run)
+from hushmq.pufferfish.noise.perturber import CategoryPerturber, Draws, Perturber
 
 
 class Mechanism:
@@ -41,21 +25,43 @@ class Mechanism:
             case CategoricalNoiseMessage(emission=emission):
                 self._perturber = CategoryPerturber(emission)
 
+    def prepare(self, count: int) -> Draws:
+        """The noise of `count` ticks, drawn before their states are known."""
+        return self._perturber.prepare(count)
+
     def batches(
-        self, stream: str, first: int, states: Sequence[int | None], after: int | None
+        self,
+        stream: str,
+        first: int,
+        states: Sequence[int],
+        after: int | None,
+        *,
+        draws: Draws | None = None,
+        parts: Iterable[tuple[int, int]] | None = None,
     ) -> list[MadeBatch]:
-        """Perturb each state once and pack the runs; `after` is the last tick batched before `first`."""
+        """Perturb the states of the ticks `first`, `first` + 1, …, each once, and pack them.
+
+        `after` is the last tick batched before `first`, `draws` is noise prepared for these ticks, and `parts` are the
+        first and last tick of each batch; by default as few as possible.
+        """
+        draws = draws or self.prepare(len(states))
+        perturbed = draws.select(states)
         made = []
-        for start, run in runs(first, states):
-            states_sent = pack(self._perturber.perturb(run), self._bits)
+        for begin, end in parts or _longest_parts(first, len(states)):
             batch = Batch(
-                first=start,
+                first=begin,
                 after=after,
-                count=len(run),
+                count=end - begin + 1,
                 bits=self._bits,
-                states=states_sent,
+                states=pack(perturbed[begin - first : end - first + 1], self._bits),
                 noise=self.setting.version,
             )
             made.append(MadeBatch(stream, batch.first, batch.last, encode(batch)))
             after = batch.last
         return made
+
+
+def _longest_parts(first: int, count: int) -> list[tuple[int, int]]:
+    return [
+        (begin, min(begin + LONGEST, first + count) - 1) for begin in range(first, first + count, LONGEST)
+    ]

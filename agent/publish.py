@@ -3,6 +3,9 @@
 The broker's acknowledgement only frees a place in flight: a batch stays in the outbox until the calibrator has
 counted it. All waiting batches are sent again after a reconnect, and when the oldest one sent has not been seen within
 the resend time, which doubles with each attempt (up to an hour) and is reset when something is seen.
+
+What was made since the last call of `allow` is held back. The agent calls it at the beginning of a beat, so the
+moment at which bytes leave does not depend on when their noise was drawn and stored.
 """
 
 from __future__ import annotations
@@ -40,8 +43,14 @@ class Publisher:
         """Releases that the broker has acknowledged and the outbox has not yet recorded."""
         self.sent = 0
         self._round = 0
+        self.allow()
         self.reconnected()
         self._resend_s = resend_s
+
+    def allow(self) -> None:
+        """Let everything leave that the outbox holds now."""
+        self._newest = self._outbox.newest
+        self._releases = dict(self._outbox.releases.unsent)
 
     def _restart(self) -> None:
         """Start again at the oldest batch; acknowledgements of earlier sends are ignored."""
@@ -68,7 +77,7 @@ class Publisher:
         self._pump_releases()
         while self._in_flight < self._window and self._connection.connected:
             if not self._ahead:
-                self._ahead.extend(self._outbox.page(self._cursor, PAGE))
+                self._ahead.extend(self._outbox.page(self._cursor, PAGE, upto=self._newest))
                 if not self._ahead:
                     return
             batch = self._ahead[0]
@@ -86,8 +95,8 @@ class Publisher:
 
     def _pump_releases(self) -> None:
         """Send each release of the device until it is acknowledged, the same bytes each time."""
-        for key, payload in self._outbox.releases.unsent.items():
-            if key in self._handed or key in self.delivered:
+        for key, payload in self._releases.items():
+            if key in self._handed or key in self.delivered or key not in self._outbox.releases.unsent:
                 continue
             topic = self._topics.release(key[0], key[1], self._device)
             done = partial(self._post, partial(self._on_delivered, key))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hushmq.agent.device_windows import ClosedWindow, WindowCounter
 from hushmq.agent.discretise import discretiser
 from hushmq.agent.perturb import Mechanism
+from hushmq.agent.sources.beat_schedule import BeatSchedule
 from hushmq.agent.sources.source import Source
 from hushmq.agent.sources.tick import Clock, Elapsed, Ticker
 from hushmq.agent.storage.outbox import MadeBatch
@@ -19,45 +19,50 @@ from hushmq.broker.contract.policy_message import StreamPolicy
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The result of one beat of one stream."""
+    """The result of one beat of one stream; nothing has elapsed for one without a noise setting."""
 
-    elapsed: Elapsed
+    elapsed: Elapsed | None
     made: list[MadeBatch]
     closed: list[ClosedWindow]
 
 
 class Stream:
-    """One stream under one policy, with the noise setting now in force."""
+    """One stream under one policy, with the noise setting now in force.
+
+    While it has a setting, every tick is published: with its state, or with the stand-in where there is none, and ticks
+    that were missed with the stand-in. What is published, and in which batches, does not depend on the values, unless
+    the policy asks for a stop when the states do not behave like Θ (docs/theory-world.md, Theorem 25).
+    """
 
     def __init__(
-        self,
-        name: str,
-        source: Source,
-        policy: StreamPolicy,
-        *,
-        clock: Clock,
-        watermark: int,
-        outside: bool = False,
+        self, name: str, source: Source, policy: StreamPolicy, *, clock: Clock, outside: bool = False
     ) -> None:
         self.name = name
         self.policy = policy
         self.source = source
-        self._ticker = Ticker(clock, policy.period_ms, watermark)
+        self._clock = clock
+        self._ticker: Ticker | None = None
         self._discretiser = discretiser(policy)
         self._mechanism: Mechanism | None = None
         self.watch = StreamWatch(policy, outside=outside)
         self._windows = [
-            WindowCounter(window, section.ticks, len(policy.states))
+            WindowCounter(window, section.ticks, len(policy.states), policy.stand_in_state)
             for window, section in policy.device_windows.items()
         ]
         self._refused = source.unreadable
 
-    def use(self, setting: NoiseSetting | None) -> None:
-        """Perturb with this setting from the next beat on; with None, not at all."""
+    def use(self, setting: NoiseSetting | None, watermark: int) -> None:
+        """Perturb with this setting from the next beat on; with None, not at all.
+
+        With the first one, ticks start above the watermark, or above the current one if too many were missed.
+        """
         if setting is None:
-            self._mechanism = None
+            self._mechanism = self._ticker = None
         elif self._mechanism is None or self._mechanism.setting != setting:
             self._mechanism = Mechanism(setting)
+            self._ticker = self._ticker or Ticker(
+                self._clock, self.policy.period_ms, watermark, self.policy.fill_ticks
+            )
             self.watch.follow(setting.theta)
 
     @property
@@ -77,18 +82,23 @@ class Stream:
         every_ms = None if arrivals is None else arrivals.every_ms
         return None if every_ms is None else repeated_reading(every_ms, self.policy.period_ms)
 
-    def beat(self, watermark: int) -> Beat:
-        """The batches and closed windows of the elapsed ticks; without a noise setting the ticks are a gap."""
-        elapsed = self._ticker.elapsed()
-        values = self.source.take(elapsed.first, elapsed.last)
-        if self._mechanism is None:
-            return Beat(elapsed, [], [])
-        states: Sequence[int | None] = self._discretiser.states(values)
-        self.watch.compare(elapsed.first, states)
+    def beat(self, watermark: int, schedule: BeatSchedule, *, final: bool = False) -> Beat:
+        """The batches and closed windows of the next ticks that have ended at the schedule's last beat.
+
+        The final one has those that ended since, too, in a batch that is shorter than others.
+        """
+        if self._mechanism is None or self._ticker is None:
+            return Beat(None, [], [])
+        elapsed = self._ticker.elapsed(schedule, final=final)
+        draws = self._mechanism.prepare(elapsed.count)  # before any value of these ticks is looked at
+        sampled = self._discretiser.states(self.source.take(elapsed.first + elapsed.missed, elapsed.last))
+        self.watch.compare(elapsed.first, [*[None] * elapsed.missed, *sampled])
         if self.watch.stopped(elapsed.first):
             return Beat(elapsed, [], [])
+        states = [self.policy.stand_in_state] * elapsed.missed + sampled
         states = self.watch.substitutes(len(states)) or states
+        parts = schedule.batches(elapsed.first, elapsed.last, self.policy.period_ms)
         after = watermark if watermark >= 0 else None
-        made = self._mechanism.batches(self.name, elapsed.first, states, after)
+        made = self._mechanism.batches(self.name, elapsed.first, states, after, draws=draws, parts=parts)
         closed = [window for counter in self._windows for window in counter.add(elapsed.first, states)]
         return Beat(elapsed, made, closed)

@@ -9,6 +9,7 @@ from typing import Any
 from hushmq.agent.accept_settings import Settings
 from hushmq.agent.agent_config import Config
 from hushmq.agent.device_windows import ClosedWindow, release
+from hushmq.agent.sources.beat_schedule import BeatSchedule
 from hushmq.agent.sources.resample import Value
 from hushmq.agent.sources.source import OfferedSource, Source, open_source
 from hushmq.agent.sources.tick import Clock
@@ -28,6 +29,8 @@ class Streams:
         self.running: dict[str, Stream] = {}
         self.clock_set: Counter[str] = Counter()
         """By stream, how often the clock was set while it ran."""
+        self.behind = False
+        """Whether some stream has elapsed ticks that the last beat left to the next: an absence is filled in parts."""
         self._config, self._settings, self._outbox = config, settings, outbox
         self._clock, self._log = clock, log
         self._alarms = RaisedAlarms(config.folder)
@@ -59,7 +62,7 @@ class Streams:
                 )
                 self._start(name, source, policies[name])
             if name in self.running:
-                self.running[name].use(self._settings.noise.get(name))
+                self.running[name].use(self._settings.noise.get(name), self._watermark(name))
 
     def restart_all(self) -> None:
         """Restart every stream above the outbox's watermark, so that no tick is used again."""
@@ -69,24 +72,28 @@ class Streams:
     def _start(self, name: str, source: Source, policy: StreamPolicy) -> None:
         """Start a stream above its watermark."""
         self.running[name] = Stream(
-            name,
-            source,
-            policy,
-            clock=self._clock,
-            watermark=self._watermark(name),
-            outside=self._alarms.holds(name, policy),
+            name, source, policy, clock=self._clock, outside=self._alarms.holds(name, policy)
         )
-        self.running[name].use(self._settings.noise.get(name))
+        self.running[name].use(self._settings.noise.get(name), self._watermark(name))
 
-    def beat(self) -> tuple[list[MadeBatch], list[MadeRelease]]:
+    def beat(
+        self, schedule: BeatSchedule, *, final: bool = False
+    ) -> tuple[list[MadeBatch], list[MadeRelease]]:
         """The batches and releases of the elapsed ticks of all streams."""
         made: list[MadeBatch] = []
         releases: list[MadeRelease] = []
+        self.behind = False
         for name, stream in self.running.items():
-            beat = stream.beat(self._watermark(name))
+            beat = stream.beat(self._watermark(name), schedule, final=final)
             made += beat.made
             releases += self._release(name, stream.policy, beat.closed)
+            self._watch_log.follow(name, stream.watch, stream.source.arrivals)
             elapsed = beat.elapsed
+            if elapsed is None:
+                continue
+            self.behind |= elapsed.behind
+            if elapsed.missed:
+                self._log.info("ticks_filled", stream=name, ticks=elapsed.missed)
             if elapsed.clock != "steady":
                 self.clock_set[name] += 1
                 self._log.warning(
@@ -94,7 +101,6 @@ class Streams:
                     stream=name,
                     next_tick=elapsed.last + 1,
                 )
-            self._watch_log.follow(name, stream.watch, stream.source.arrivals)
             if refused := stream.newly_refused():
                 self._log.warning("values_refused", stream=name, count=refused)
         return made, releases

@@ -260,7 +260,8 @@ class Daemon:
                     stream: sum(
                         stream in one.streams
                         and one.streams[stream].noise != self._version_for(stream, device)
-                        for device, one in online.items()
+                        for device, one in statuses.items()
+                        if one.online is not False
                     )
                     for stream in self._settings
                 },

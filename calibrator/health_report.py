@@ -35,7 +35,7 @@ class HealthReport:
     settings: Mapping[str, int] = field(default_factory=dict)
     """The noise version in force, by stream."""
     behind: Mapping[str, int] = field(default_factory=dict)
-    """Devices online that have not applied it, by stream."""
+    """Devices not known to be offline that have not applied it, by stream."""
     own: Mapping[str, int] = field(default_factory=dict)
     """Devices with a device-specific noise setting, by stream."""
     filled: Mapping[str, int] = field(default_factory=dict)

@@ -38,6 +38,10 @@ class LineSource(ABC):
     def take(self, first: int, last: int) -> list[Value | None]:
         return self._resampler.take(first, last)
 
+    @property
+    def silent_s(self) -> int | None:
+        return self._resampler.silent_s
+
     def stop(self) -> None:
         os.write(self._wake_write, b"!")
         self._thread.join(2)
@@ -103,7 +107,7 @@ class LineSource(ABC):
 
 
 class StandardInput(LineSource):
-    """Lines from standard input; after its end the stream has only gaps."""
+    """Lines from standard input; after its end the last value is held."""
 
     def _read_once(self) -> bool:
         while self._readable(0):
@@ -181,10 +185,11 @@ class FollowedFile(LineSource):
 
 
 class ReplayedFile:
-    """A recording: one line for each tick, from the first line on; after the last one there are gaps."""
+    """A recording: one line for each tick, from the first line on; after the last one no value is known."""
 
     trouble: str | None = None
     arrivals: ArrivalRate | None = None
+    silent_s = None
 
     def __init__(self, path: Path, reader: Reader, *, repeat: bool) -> None:
         self.unreadable = 0

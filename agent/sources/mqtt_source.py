@@ -56,6 +56,10 @@ class SubscribedTopic:
     def trouble(self) -> str | None:
         return None if self._connection.connected else self._connection.last_error or "not connected yet"
 
+    @property
+    def silent_s(self) -> int | None:
+        return self._resampler.silent_s
+
     def take(self, first: int, last: int) -> list[Value | None]:
         return self._resampler.take(first, last)
 

@@ -1,4 +1,4 @@
-"""The interface of a source, one value per elapsed tick or None for a gap, and how a source is opened."""
+"""The interface of a source, one value per elapsed tick or None if none is known, and how a source is opened."""
 
 from __future__ import annotations
 
@@ -38,8 +38,12 @@ class Source(Protocol):
     def trouble(self) -> str | None:
         """Why no values arrive at present, in words that hold no value; None while the source works."""
 
+    @property
+    def silent_s(self) -> int | None:
+        """Seconds without a value, once they are more than configured; None otherwise."""
+
     def take(self, first: int, last: int) -> list[Value | None]:
-        """The values of the ticks first … last. Each tick is requested once, in order."""
+        """The values of the ticks first … last, None if none is known. A tick is asked for once at most, in order."""
 
     def stop(self) -> None:
         """Stop the source; `take` is not called afterwards."""
@@ -51,6 +55,7 @@ class SimulatedSource:
     unreadable = 0
     trouble: str | None = None
     arrivals: ArrivalRate | None = None
+    silent_s = None
 
     def __init__(self, section: Simulate | SimulateStates) -> None:
         self._section = section
@@ -90,16 +95,22 @@ class OfferedSource:
     def __init__(self, resampler: Resampler) -> None:
         self.offer, self.take = resampler.offer, resampler.take
         self.arrivals: ArrivalRate | None = resampler.arrivals
+        self._resampler = resampler
+
+    @property
+    def silent_s(self) -> int | None:
+        return self._resampler.silent_s
 
     def stop(self) -> None:
         """Nothing runs."""
 
 
 class NoSource:
-    """The source of a stream whose source cannot be opened: only gaps, until a restart or reload."""
+    """The source of a stream whose source cannot be opened: no value is known, until a restart or reload."""
 
     unreadable = 0
     arrivals: ArrivalRate | None = None
+    silent_s = None
 
     def __init__(self, trouble: str) -> None:
         self.trouble: str | None = trouble
@@ -125,7 +136,7 @@ def _open(section: AnySource, *, name: str, clock: Clock, period_ms: int, log: A
         return SimulatedSource(section)
     if isinstance(section, File) and section.replay:
         return ReplayedFile(section.file, section.reader(), repeat=section.repeat)
-    resampler = Resampler(clock, period_ms, section.max_age_ms)
+    resampler = Resampler(clock, period_ms, section.silent_after_ms)
     match section:
         case Offered():
             return OfferedSource(resampler)

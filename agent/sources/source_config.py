@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -75,10 +75,21 @@ class SimulateStates(Section):
 class Resampled(Section):
     """Settings of sources whose values arrive at any time."""
 
-    max_age_ms: Milliseconds = Field(
-        default=60_000,
-        description="The value of a tick is the last one that arrived; if it is older than this, the tick is a gap.",
+    silent_after_ms: Milliseconds | None = Field(
+        default=None,
+        description="After so long without a value `hushmq agent status` says so, on the device only: the last "
+        "value is published on, because a gap would tell when values came.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_maximum_age(cls, tree: Any) -> Any:
+        if isinstance(tree, dict) and "max_age_ms" in tree:
+            raise ValueError(
+                "max_age_ms made a gap of a value that was older, and gaps tell when values came: the last value is "
+                "now held; remove it, or write silent_after_ms for a hint in `hushmq agent status`"
+            )
+        return tree
 
 
 class Text(Resampled):

@@ -1,8 +1,8 @@
 """tick = ⌊time / period⌋. A tick is used at most once, ever, whatever the clock does.
 
-A Ticker returns runs that never overlap and only rise, whether the clock is set back, set forward or stands still; the
-first one lies strictly above both the durable watermark and the tick in which the agent started. Ticks that the clock
-skipped are a gap: no sample was taken in them.
+A Ticker returns runs that never overlap and only rise, whether the clock is set back, set forward or stands still; all
+lie strictly above the durable watermark. Ticks that were missed, because the agent did not run or the clock was set
+forward, are returned as such if they are not too many, and are otherwise a gap. Nothing here depends on a value.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+
+from hushmq.agent.sources.beat_schedule import LONGEST, BeatSchedule
 
 JUMP_NS = 2_000_000_000
 """The wall clock gaining this much on the monotonic one between two calls was set, not slewed."""
@@ -35,29 +37,58 @@ class Elapsed:
 
     first: int
     last: int
+    missed: int
+    """How many of them, from the first on, were missed: they have no value."""
+    behind: bool
+    """Whether more have ended: at most LONGEST are returned at once."""
     clock: Literal["steady", "back", "forward"]
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
 
 
 class Ticker:
-    """Returns each elapsed tick of one stream once."""
+    """Returns each elapsed tick of one stream once; `fill_ticks` is the largest number of missed ticks returned."""
 
-    def __init__(self, clock: Clock, period_ms: int, watermark: int | None) -> None:
-        self._clock = clock
-        self._period_ms = period_ms
+    def __init__(self, clock: Clock, period_ms: int, watermark: int, fill_ticks: int) -> None:
+        self._clock, self._period_ms, self._fill_ticks = clock, period_ms, fill_ticks
         self._wall, self._steady = clock.wall(), clock.steady()
-        self._next = max(-1 if watermark is None else watermark, tick_at(self._wall, period_ms)) + 1
+        # The tick in which the agent starts is one of the missed: its value may have come and gone before.
+        self._live = max(watermark, tick_at(self._wall, period_ms)) + 1
+        self._next = self._live if watermark < 0 else watermark + 1
+        self._skip_long_absence()
         self._back = False
 
-    def elapsed(self) -> Elapsed:
-        """The ticks that ended since the last call, without the current one."""
+    def _skip_long_absence(self) -> None:
+        """Return no missed tick where they are too many: to return some of them would hide nothing."""
+        if self._live - self._next > self._fill_ticks:
+            self._next = self._live
+
+    def _part_end(self, schedule: BeatSchedule) -> int:
+        """The end of the ticks that are returned at once: between two batches, wherever there is such a place."""
+        longest = self._next + LONGEST
+        between = schedule.next_tick(longest * self._period_ms * 1_000_000, self._period_ms)
+        return between if between > self._next else longest
+
+    def elapsed(self, schedule: BeatSchedule, *, final: bool = False) -> Elapsed:
+        """The next ticks that ended up to the last beat of the schedule; the final call returns those since, too."""
         wall, steady = self._clock.wall(), self._clock.steady()
         gained = (wall - self._wall) - (steady - self._steady)
         self._wall, self._steady = wall, steady
         now = tick_at(wall, self._period_ms)
-        if gained >= JUMP_NS:
-            self._next = max(self._next, now)
-            return Elapsed(self._next, self._next - 1, "forward")
+        forward = gained >= JUMP_NS and now > self._next
+        if forward:
+            self._live = max(self._live, now)
+            self._skip_long_absence()
         behind = now < self._next - 1
         newly_behind, self._back = behind and not self._back, behind
-        first, self._next = self._next, max(self._next, now)
-        return Elapsed(first, self._next - 1, "back" if newly_behind else "steady")
+        end = now if final else schedule.next_tick(wall, self._period_ms)
+        first, self._next = self._next, max(self._next, min(end, self._part_end(schedule)))
+        return Elapsed(
+            first,
+            self._next - 1,
+            missed=max(0, min(self._live, self._next) - first),
+            behind=self._next < end,
+            clock="forward" if forward else "back" if newly_behind else "steady",
+        )

@@ -35,6 +35,8 @@ from hushmq.broker.contract.tick_runs import TickRuns
 AT_ONCE = 4096
 """Maximum number of batches that one commit deletes, to bound the time and memory of a beat."""
 
+NO_LIMIT = 2**63 - 1
+
 PATIENCE_S = 1.0
 """Seconds to wait for another process that has locked the file, such as a backup."""
 
@@ -198,12 +200,19 @@ class Outbox:
             self.bytes += draft.bytes
             self._write_mark()
 
-    def page(self, after: int, limit: int) -> list[Waiting]:
-        """The next waiting batches after the one with this id, in the order in which they were made."""
+    def page(self, after: int, limit: int, *, upto: int = NO_LIMIT) -> list[Waiting]:
+        """The next waiting batches after the one with this id, up to `upto`, in the order in which they were made."""
         rows = self._db.execute(
-            "SELECT id, stream, payload FROM batch WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+            "SELECT id, stream, payload FROM batch WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+            (after, upto, limit),
         )
         return [Waiting(*row) for row in rows]
+
+    @property
+    def newest(self) -> int:
+        """The id of the batch that was made last; 0 if none waits."""
+        found: int = self._db.execute("SELECT coalesce(max(id), 0) FROM batch").fetchone()[0]
+        return found
 
     @property
     def oldest(self) -> int | None:

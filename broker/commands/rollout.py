@@ -124,7 +124,7 @@ def _progress(status: Status, policy: Policy) -> Progress:
     if status.refused is not None and status.refused.version == policy.version:
         return Progress("refused", str(status.refused.reason))
     if status.policy != policy.version:
-        return Progress("silent" if status.online else "offline")
+        return Progress("offline" if status.online is False else "silent")
     for name, stream in status.streams.items():
         if name in policy.streams and stream.noise is None:
             if stream.refused is not None:

@@ -136,7 +136,7 @@ def _words(message: BaseModel) -> str:
                 f"{name} noise {one.noise or 'none'}, {one.buffered} waiting, {one.dropped} dropped"
                 for name, one in message.streams.items()
             )
-            state = "online" if message.online else "offline"
+            state = {True: "online", False: "offline", None: "presence hidden"}[message.online]
             return f"{state}, policy {message.policy or 'none'}; {counts}{f'; refuses: {reasons}' if reasons else ''}"
         case LedgerState():
             stopped = f"; STOPPED: {message.stopped}" if message.stopped else ""

@@ -117,10 +117,13 @@ class StreamStatus(Message):
 
 
 class Status(Message):
-    """`status/<device>`, retained; also the last will, with `online` false and nothing else."""
+    """`status/<device>`, retained; also the last will, with `online` false and nothing else.
 
-    v: Literal[1] = 1
-    online: bool
+    `online` is null where the device hides its presence: it then has no last will, and sends `status` at fixed moments.
+    """
+
+    v: Literal[1, 2] = 2
+    online: bool | None
     policy: Version | None = None
     refused: Refusal | None = None
     streams: dict[Level, StreamStatus] = Field(default={})

@@ -101,8 +101,9 @@ class Agent:
     def offer(self, stream: str, value: float | str) -> None:
         """Set the stream's value as of now: it stands for this tick and the next ones, until another is offered.
 
-        Numbers, labels and truth values are taken, from any thread; `max_age_ms` of the source says for how long one
-        counts. A value offered before the stream has its settings is discarded: see `wait_ready`.
+        Numbers, labels and truth values are taken, from any thread; one counts until the next, however long that
+        takes, because a gap would tell when values came. A value offered before the stream has its settings is
+        discarded: see `wait_ready`.
         Raises Problem if the stream takes no offered values, and AgentStopped.
         """
         self._started().offer(value, stream)

@@ -65,7 +65,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The device's clock was set back; ticks already used are not used again.",
         "Synchronise the clock; the stream continues when it has caught up.",
     ),
-    "clock_set_forward": ("The device's clock jumped forward, or the device slept; the ticks are a gap.", ""),
+    "clock_set_forward": (
+        "The device's clock jumped forward, or the device slept; the ticks are filled up to the policy's `fill_s`.",
+        "",
+    ),
     "configuration_refused": (
         "The configuration file is invalid; the agent does not start, or keeps its present configuration.",
         "Correct what `problem` names.",
@@ -186,8 +189,12 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The outbox is full; its oldest ticks were discarded.",
         "Check why the calibrator does not acknowledge them.",
     ),
+    "ticks_filled": (
+        "Ticks that were missed are published with the stand-in, after a restart or because the clock jumped.",
+        "",
+    ),
     "values_refused": (
-        "A source delivered values that the discretiser does not accept; they are treated as missing.",
+        "A source delivered values that the discretiser does not accept; the stand-in is published instead.",
         "Check the source and the policy's states.",
     ),
 }

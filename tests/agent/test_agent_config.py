@@ -138,7 +138,15 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
             "streams.motion.source.file: /absent: No such file",
         ),
         ('kind = "file"\nfile = "/absent"\nrepeat = true', "source: repeat needs replay = true"),
-        ('kind = "stdin"\nmax_age_ms = 0', "max_age_ms"),
+        ('kind = "stdin"\nsilent_after_ms = 0', "silent_after_ms"),
+        (
+            'kind = "stdin"\nmax_age_ms = 60000',
+            "the last value is now held; remove it, or write silent_after_ms",
+        ),
+        (
+            'kind = "offer"\nmax_age_ms = 60000',
+            "the last value is now held; remove it, or write silent_after_ms",
+        ),
         ('kind = "stdin"\n[streams.other.source]\nkind = "stdin"', "standard input has one reader"),
     ],
 )

@@ -17,6 +17,7 @@ STREAM = StreamReport(
     dropped=4,
     watermark=99,
     source_trouble=None,
+    silent_s=None,
     values_refused=5,
     clock_set=1,
     ticks_watched=1234,
@@ -50,13 +51,24 @@ def test_metrics_are_what_prometheus_reads() -> None:
         for family in found.values()
         for sample in family.samples
     }
-    assert len(values) == sum(len(family.samples) for family in found.values()) == 6 + 2 * 8
+    assert len(values) == sum(len(family.samples) for family in found.values()) == 6 + 2 * 6
     assert values["hushmq_agent_connected", None] == 1
     assert values["hushmq_agent_batches_sent_total", None] == 12
     assert values["hushmq_agent_stream_sampled_total", "motion"] == 1234
-    assert values["hushmq_agent_stream_source_works", "motion"] == 1
-    assert values["hushmq_agent_stream_source_works", "sound"] == 0
     assert values["hushmq_agent_stream_noise", "sound"] == 0
+
+
+def test_metrics_do_not_depend_on_the_data() -> None:
+    """Another machine may read them: what a source did, and how many values were refused, is not among them."""
+    other = replace(STREAM, source_trouble="gone", silent_s=77, values_refused=999)
+    assert metrics(replace(REPORT, streams={"motion": other, "sound": STREAM})) == metrics(
+        replace(REPORT, streams={"motion": STREAM, "sound": STREAM})
+    )
+
+
+def test_a_silent_source_is_shown_on_the_device() -> None:
+    said = table(replace(REPORT, streams={"motion": replace(STREAM, silent_s=4000)}), colour=True)
+    assert "\x1b[31msilent for 4,000 s: its last value is published\x1b[0m" in said
 
 
 def test_the_table_shows_what_is_wrong() -> None:

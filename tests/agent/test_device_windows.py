@@ -38,27 +38,44 @@ from tests.agent.test_faults import CRASH
 @given(
     st.integers(1, 7),
     st.integers(0, 50),
-    st.lists(st.lists(st.sampled_from([None, 0, 1, 2]), max_size=20), max_size=8),
+    st.lists(
+        st.tuples(st.integers(0, 9), st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=20)),
+        max_size=8,
+    ),
+    st.integers(0, 2),
 )
 def test_a_window_counts_exactly_its_ticks_however_beats_fall(
-    length: int, first: int, beats: list[list[int | None]]
+    length: int, first: int, beats: list[tuple[int, list[int]]], stand_in: int
 ) -> None:
-    """The counter agrees with a model that sorts every tick into its window; a window without a state is not closed."""
-    counter, tick = WindowCounter("hour", length, 3), first
+    """The counter agrees with a model that sorts every tick into its window, where ticks left out are the stand-in."""
+    counter, tick = WindowCounter("hour", length, 3, stand_in), first
     closed: list[ClosedWindow] = []
-    model: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for beat in beats:
+    model: dict[int, dict[int, int]] = defaultdict(dict)
+    for gap, beat in beats:
+        tick += gap
         closed += counter.add(tick, beat)
         for n, state in enumerate(beat):
-            if state is not None:
-                model[(tick + n) // length][state] += 1
+            model[(tick + n) // length][tick + n] = state
         tick += len(beat)
-    expected = [
-        (n * length, (n + 1) * length - 1, tuple(counts))
-        for n, counts in sorted(model.items())
-        if (n + 1) * length <= tick
-    ]
+    expected = []
+    for n, found in sorted(model.items()):
+        if (n + 1) * length <= tick:
+            states = [found.get(each, stand_in) for each in range(n * length, (n + 1) * length)]
+            expected.append(
+                (n * length, (n + 1) * length - 1, tuple(states.count(state) for state in range(3)))
+            )
     assert [(window.first, window.last, window.counts) for window in closed] == expected
+
+
+def test_what_is_released_when_does_not_depend_on_the_states() -> None:
+    """Windows close at the same ticks and state the same number of ticks, whatever was counted in them."""
+    shapes = []
+    for states in ([0] * 50, [1] * 50, [0, 1] * 25):
+        counter = WindowCounter("hour", 20, 2, 0)
+        closed = [counter.add(first, states) for first in (7, 57, 300)]
+        shapes.append([[(each.first, each.last, sum(each.counts)) for each in some] for some in closed])
+    assert shapes[0] == shapes[1] == shapes[2]
+    assert {ticks for some in shapes[0] for *_, ticks in some} == {20}
 
 
 def test_true_counts_are_not_in_the_repr() -> None:
@@ -114,17 +131,24 @@ def test_stream_and_windows_together_stay_within_epsilon_for_operators(tmp_path:
 def test_a_release_has_all_its_fields() -> None:
     """Counts sum to the number of ticks; tilt, loss and errors follow from the scale."""
     policy_, setting, draws = stream_policy(device_windows=with_windows(hour=5.0)), noise(1), 300
-    closed = ClosedWindow("hour", 100, 199, (60, 30))
+    closed = ClosedWindow("hour", 100, 199, (70, 30))
     found = [
         decode(Release, release(closed, "motion", policy_, setting, device=DEVICE, entry=n + 1).payload)
         for n in range(draws)
     ]
     one = found[0]
-    assert (one.scope, one.first, one.last, one.ticks, one.devices, one.entry) == (DEVICE, 100, 199, 90, 1, 1)
+    assert (one.scope, one.first, one.last, one.ticks, one.devices, one.entry) == (
+        DEVICE,
+        100,
+        199,
+        100,
+        1,
+        1,
+    )
     assert one.tilt == 200_000_000
     assert one.loss == loss(WIDE.chains, tau0=0.2, tau1=0.2)
-    assert all(sum(each.counts) == 90 for each in found)
-    error = one.standard_errors[1] * 90
+    assert all(sum(each.counts) == 100 for each in found)
+    error = one.standard_errors[1] * 100
     assert abs(fmean(each.counts[1] for each in found) - 30) < 6 * error / draws**0.5
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hushmq.agent.perturb import LONGEST, Mechanism, runs
+from hushmq.agent.perturb import Mechanism
+from hushmq.agent.sources.beat_schedule import LONGEST, BeatSchedule
 from hushmq.broker.contract.messages import Batch, decode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, CategoricalNoiseMessage
 from hushmq.broker.contract.packing import unpack
@@ -18,28 +18,26 @@ from tests.agent.activity import START, activity_noise, emission
 from tests.agent.peer import noise
 
 
-@given(st.integers(0, 1000), st.lists(st.sampled_from([None, 0, 1]), max_size=40))
-def test_runs_hold_every_state_at_its_tick_and_nothing_else(first: int, states: list[int | None]) -> None:
-    found = {tick + n: state for tick, run in runs(first, states) for n, state in enumerate(run)}
-    assert found == {first + n: state for n, state in enumerate(states) if state is not None}
+def spans(states: int, first: int, **options: Any) -> list[tuple[int, int, int | None, int]]:
+    """Return first, last, after and noise version of the batches of so many states."""
+    made = Mechanism(noise(4)).batches("motion", first, [0] * states, 90, **options)
+    batches = [decode(Batch, each.payload) for each in made]
+    assert [(each.first, each.last) for each in made] == [(batch.first, batch.last) for batch in batches]
+    return [(batch.first, batch.last, batch.after, batch.noise) for batch in batches]
 
 
 def test_a_run_longer_than_a_batch_is_split() -> None:
-    assert [(tick, len(run)) for tick, run in runs(5, [0] * (LONGEST + 3))] == [
-        (5, LONGEST),
-        (5 + LONGEST, 3),
+    assert spans(LONGEST + 3, 100) == [
+        (100, 99 + LONGEST, 90, 4),
+        (100 + LONGEST, 102 + LONGEST, 99 + LONGEST, 4),
     ]
+    assert spans(0, 100) == []
 
 
-def test_batches_chain_over_gaps() -> None:
+def test_batches_are_the_parts_asked_for_and_chain() -> None:
     """`after` is the last tick before `first`, so that the calibrator knows that nothing is missing."""
-    made = Mechanism(noise(4)).batches("motion", 100, [0, 1, None, None, 1, None], after=90)
-    batches = [decode(Batch, each.payload) for each in made]
-    assert [(batch.first, batch.last, batch.after, batch.noise) for batch in batches] == [
-        (100, 101, 90, 4),
-        (104, 104, 101, 4),
-    ]
-    assert [(each.first, each.last) for each in made] == [(100, 101), (104, 104)]
+    parts = BeatSchedule(10).batches(100, 124, 1)
+    assert spans(25, 100, parts=parts) == [(100, 109, 90, 4), (110, 119, 109, 4), (120, 124, 119, 4)]
 
 
 def test_the_noise_is_that_of_the_setting() -> None:

@@ -56,6 +56,7 @@ class Bench:
     def add(self, *ticks: int) -> None:
         batches = [MadeBatch("motion", tick, tick, b"%d" % tick) for tick in ticks]
         self.outbox.commit(batches, periods={"motion": 1}, seen={}, now_ms=0)
+        self.publisher.allow()
 
     def see(self, highest: int) -> None:
         self.outbox.commit([], periods={}, seen={"motion": Counted(highest=highest)}, now_ms=0)
@@ -149,3 +150,17 @@ def test_what_was_dropped_or_seen_is_not_sent_from_memory(bench: Bench) -> None:
     bench.see(6)
     bench.wire.acknowledge()
     assert bench.pump() == [7, 8, 9]
+
+
+def test_what_was_made_since_the_last_beat_is_held_back(bench: Bench) -> None:
+    """New batches wait for `allow`, also through acknowledgements and a reconnect; older ones go on."""
+    bench.add(1)
+    made = MadeBatch("motion", 2, 2, b"2")
+    bench.outbox.commit([made], periods={"motion": 1}, seen={}, now_ms=0)
+    assert bench.pump() == [1]
+    bench.wire.acknowledge()
+    assert bench.pump() == []
+    bench.publisher.reconnected()
+    assert bench.pump() == [1]
+    bench.publisher.allow()
+    assert bench.pump() == [2]

@@ -13,6 +13,7 @@ import pytest
 
 from hushmq.agent.daemon import AgentDaemon
 from hushmq.agent.device_report import metrics
+from hushmq.agent.sources.beat_schedule import BeatSchedule
 from hushmq.agent.status_socket import read_report
 from hushmq.agent.watch import stream_watch
 from hushmq.broker.contract.messages import Batch, decode, encode
@@ -25,6 +26,7 @@ from tests.agent.running import running
 from tests.agent.test_stream import PERIOD_MS, started
 
 OFFERED = 'kind = "offer"'
+BEATS = BeatSchedule(10 * PERIOD_MS)
 STUCK = 90.0
 """A reading in state `high` that never changes."""
 
@@ -112,13 +114,13 @@ def test_the_stand_in_is_published_under_the_same_headers() -> None:
     """Every tick, in batches of the same form: what changes are bits, which the noise hides."""
     hands, stream, source = started(outside_theta="stand-in")
     # So little noise that a glance tells what was perturbed; the device would refuse it.
-    stream.use(noise(noise=BinaryNoiseMessage(rho0=1e-6, rho1=1e-6)))
+    stream.use(noise(noise=BinaryNoiseMessage(rho0=1e-6, rho1=1e-6)), -1)
     source.offer(STUCK)
     ones: list[float] = []
     shapes = set()
     for _ in range(40):
         hands.run(50 * PERIOD_MS)
-        (made,) = stream.beat(-1).made
+        (made,) = stream.beat(-1, BeatSchedule(50 * PERIOD_MS)).made
         batch = decode(Batch, made.payload)
         shapes.add((len(made.payload), batch.noise, batch.bits))
         ones.append(sum(unpack(batch.states, batch.count, batch.bits)) / batch.count)
@@ -132,27 +134,27 @@ def test_the_stand_in_is_published_under_the_same_headers() -> None:
 def test_the_theta_of_the_setting_in_force_is_watched() -> None:
     """A setting with another Θ begins anew; one that differs in its noise only does not."""
     hands, stream, source = started()
-    stream.use(noise())
+    stream.use(noise(), -1)
     source.offer(STUCK)
     hands.run(100 * PERIOD_MS)
-    stream.beat(-1)
+    stream.beat(-1, BEATS)
     watched = stream.watch.ticks
     assert watched >= 99
-    stream.use(noise(2, epsilon=1.0))
+    stream.use(noise(2, epsilon=1.0), -1)
     assert stream.watch.ticks == watched
-    stream.use(noise(3, theta=NARROW))
+    stream.use(noise(3, theta=NARROW), -1)
     assert stream.watch.ticks == 0
 
 
 def test_readings_that_are_refreshed_seldom_are_noticed() -> None:
     """Said with the remedy, before the states themselves prove anything."""
     hands, stream, source = started()
-    stream.use(noise())
+    stream.use(noise(), -1)
     for refresh in range(7):
         assert stream.repeated_readings is None, refresh
         source.offer(60.0)
         hands.run(20 * PERIOD_MS)
-        stream.beat(-1)
+        stream.beat(-1, BEATS)
     said = stream.repeated_readings
     assert said is not None
     assert f"period_ms = {20 * PERIOD_MS}" in said
