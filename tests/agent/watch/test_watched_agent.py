@@ -163,11 +163,11 @@ def test_readings_that_are_refreshed_seldom_are_noticed() -> None:
 def test_a_minute_s_reading_at_2_hz_is_noticed_in_minutes() -> None:
     """The finding: each reading is published 120 times. Both signs show within fifteen readings."""
     hands, stream, source = started()
-    stream.use(noise())
+    stream.use(noise(), -1)
     generator = random.Random(2)
     for _ in range(15):
         source.offer(generator.choice([60.0, STUCK]))
         hands.run(120 * PERIOD_MS)
-        stream.beat(-1)
+        stream.beat(-1, BEATS)
     assert stream.watch.outside
     assert f"period_ms = {120 * PERIOD_MS}" in (stream.repeated_readings or "")
