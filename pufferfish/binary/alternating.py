@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 
-from hushmq.pufferfish.binary.known_instant import TOLERANCE, largest_log_ratio
+from hushmq.pufferfish.binary.known_instant import TOLERANCE
 from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, MobiusMap, attracting_fixed_point
 
 # The largest q + r for which known states are searched: nearer to 2, correlation decays too slowly.
@@ -34,8 +34,8 @@ def endless_ratio(q: float, r: float, tau0: float, tau1: float) -> float:
     return attracting_fixed_point(a, b, c, d, a - d)[0]
 
 
-def largest_known_log_ratio(q: float, r: float, gains: Iterable[float], *, soft: bool, floor: float) -> float:
-    """The larger of `floor` and the largest log-ratio favouring 0 over known states, or soft evidence, on one side.
+def largest_known_log_ratio(q: float, r: float, gains: Iterable[float], *, floor: float) -> float:
+    """The larger of `floor` and the largest log-ratio favouring 0 over known states on one side.
 
     `gains` are the signed tilts towards 0 at distances 1, 2, … up to the end of the stream. The search stops once no
     farther instant can exceed the largest log-ratio found.
@@ -54,8 +54,6 @@ def largest_known_log_ratio(q: float, r: float, gains: Iterable[float], *, soft:
         # Scaled by e^(−gain/2), so that neither direction overflows.
         half = 0.5 * max(-LARGEST_TILT, min(gain, LARGEST_TILT))
         tilted = reached.compose(MobiusMap(math.exp(half), 0.0, 0.0, math.exp(-half), 1.0))
-        if soft:
-            best = max(best, largest_log_ratio(tilted, seen, 0.0, math.inf))
         rest = math.log(max(tilted(0.0), tilted(math.inf)) / min(seen(0.0), seen(math.inf)))
         if rest <= best + TOLERANCE:
             return max(best, rest)

@@ -25,7 +25,6 @@ def largest_alternating_loss(
     window: range,
     *,
     adversary: Adversary,
-    soft: bool,
     endless: bool,
     best: LossAtTick,
 ) -> LossAtTick:
@@ -59,7 +58,7 @@ def largest_alternating_loss(
             for favoured, left, right in ((tau0, left0, right0), (tau1, left1, right1))
             for tau, *sides in zip(favoured, left, right, strict=True)
         )
-        largest_known_gain = 2.0 * Envelope(q, r, 1.0, math.exp(highest), soft=soft).beyond(0)
+        largest_known_gain = 2.0 * Envelope(q, r, 1.0, math.exp(highest)).beyond(0)
     loss, tick = best
     for favoured, other, left, right, chain in (
         (tau0, tau1, left0, right0, (q, r)),
@@ -75,8 +74,8 @@ def largest_alternating_loss(
                 after = _gains(favoured, other, i, 1, endless)
                 here = (
                     favoured[i]
-                    + alternating.largest_known_log_ratio(*chain, before, soft=soft, floor=left[i])
-                    + alternating.largest_known_log_ratio(*chain, after, soft=soft, floor=right[i])
+                    + alternating.largest_known_log_ratio(*chain, before, floor=left[i])
+                    + alternating.largest_known_log_ratio(*chain, after, floor=right[i])
                 )
             if here > loss:
                 loss, tick = here, ticks[i]

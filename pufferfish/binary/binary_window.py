@@ -1,9 +1,12 @@
 """The window methods for two states, with a Θ of intervals of q and r.
 
-- `tilted-quilt`, `least-noise`: τ = min(log M0, log M1), the closed form of docs/theory.md, Theorem 3. It is exact for
-  both adversaries where q + r ≤ 1, so no other method allows a larger tilt there; beyond, a larger one may exist.
+- `tilted-quilt`, `least-noise`: the largest tilt whose loss is within ε. For a single chain with q + r ≤ 1 it is exact
+  for both adversaries (docs/theory.md, Theorem 3).
 - `mqm-exact`: τ = 1/scale of SWC's Algorithm 3 at the corner (q−, r−), for the prior adversary.
 - `mqm-approx`: τ = 1/scale of SWC's Algorithm 4 for the least π and the least gap in Θ, for the prior adversary.
+
+The last two are about stationary chains. Under a Θ of several the kernel may change (docs/theory-world.md, Theorem 16),
+so neither allows more than the first.
 
 Theorem (worst corner). On q + r ≤ 1 the influence of a tick on any quilt falls in q and in r, so MQMExact of Θ is
 MQMExact of (q−, r−).
@@ -42,13 +45,14 @@ def window_limit(theta: BinaryTheta, method: Method, epsilon: float, adversary: 
     reason = method_error(theta, method, adversary)
     if reason is not None:
         raise ValueError(reason)
+    largest = min(largest_tilts(theta, epsilon, adversary))
     if method in {"least-noise", "tilted-quilt"}:
-        return min(largest_tilts(theta, epsilon, adversary))
+        return largest
     if adversary == "undecided":
         epsilon = left_inside(epsilon, odds_spread(theta))
     if not epsilon:
         return 0.0
-    return _mqm_exact(theta, epsilon) if method == "mqm-exact" else _mqm_approx(theta, epsilon)
+    return min(largest, _mqm_exact(theta, epsilon) if method == "mqm-exact" else _mqm_approx(theta, epsilon))
 
 
 def _mqm_exact(theta: BinaryTheta, epsilon: float) -> float:

@@ -7,7 +7,6 @@ import math
 from hushmq.pufferfish.binary.known_envelope import Envelope
 from hushmq.pufferfish.binary.known_instant import (
     known_state_log_ratio,
-    largest_soft_log_ratio,
     most_informative_instant,
 )
 from hushmq.pufferfish.binary.ratio_orbit import MobiusMap, Orbit, one_tick_map, orbit_of
@@ -36,14 +35,13 @@ def forgetting_time(q: float, r: float) -> int:
 class DirectedChain:
     """A chain with state 0 favoured (for state 1 swap q and r); caches what it computes per tilt."""
 
-    def __init__(self, q: float, r: float, state: int, *, soft: bool) -> None:
-        self.q, self.r, self.state, self.soft = q, r, state, soft
+    def __init__(self, q: float, r: float, state: int) -> None:
+        self.q, self.r, self.state = q, r, state
         self.untilted = orbit_of(q, r, 0.0)
         self.forgetting_time = forgetting_time(q, r)
         self.largest_ratio = self.untilted.from_known_0(1)  # (1−q)/r bounds every ratio
         self._orbits: dict[int, Orbit] = {0: self.untilted}
         self._ticks: dict[int, MobiusMap] = {}
-        self._within: dict[tuple[int, int], float] = {}
         self._peaks: dict[int, tuple[int, int]] = {}
         self._ceilings: dict[int, float] = {}
         self._envelopes: dict[tuple[int, int], Envelope] = {}
@@ -65,16 +63,11 @@ class DirectedChain:
         return found
 
     def largest_known(self, tilts: tuple[int, int], ticks: int) -> float:
-        """The largest V over known states, or soft evidence, at the next `ticks` ticks, all with these tilts."""
+        """The largest V over known states at the next `ticks` ticks, all with these tilts."""
         tilt = tilts[self.state]
         if ticks == 0 or tilt == 0:
             return 0.0
         here, untilted = self.orbit(tilts), self.untilted
-        if self.soft:
-            ticks = min(ticks, self.forgetting_time)
-            if (tilt, ticks) not in self._within:
-                self._within[tilt, ticks] = largest_soft_log_ratio(here, untilted, ticks=ticks).value
-            return self._within[tilt, ticks]
         # V of one state is unimodal in the distance; V of the other is largest at an end (Lemma 4).
         if tilt not in self._peaks:
             self._peaks[tilt] = most_informative_instant(here, untilted)
@@ -86,9 +79,7 @@ class DirectedChain:
         """Upper bound on one side's log-ratio if no tilt within the forgetting time exceeds `tilt`."""
         found = self._ceilings.get(tilt)
         if found is None:
-            found = self._ceilings[tilt] = endless_side_log_ratio(
-                self.q, self.r, to_nats(tilt), "informed", soft=self.soft
-            )
+            found = self._ceilings[tilt] = endless_side_log_ratio(self.q, self.r, to_nats(tilt), "informed")
         return found
 
     def envelope(self, low: float, high: float) -> Envelope:
@@ -97,5 +88,5 @@ class DirectedChain:
         found = self._envelopes.get(steps)
         if found is None:
             edges = math.exp(steps[0] / 8.0), math.exp(steps[1] / 8.0)
-            found = self._envelopes[steps] = Envelope(self.q, self.r, *edges, soft=self.soft)
+            found = self._envelopes[steps] = Envelope(self.q, self.r, *edges)
         return found

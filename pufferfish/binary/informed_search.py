@@ -146,13 +146,13 @@ class _SideSearch:
 
     def extend(self, tick: MobiusMap, ticks: int, threshold: float) -> bool:
         """Evaluates the next `ticks` instants; False once the bound is at most the largest V found or the threshold."""
-        untilted, soft, beyond = self._chain.untilted, self._chain.soft, self._beyond
+        untilted, beyond = self._chain.untilted, self._beyond
         through, distance, prior, best = self._through, self._distance, self._prior, self.best
         for _ in range(ticks):
             if self.bound <= max(best + TOLERANCE, threshold):
                 break
             through, distance = through.compose(tick), distance + 1
-            best = max(best, largest_known_log_ratio(through, untilted, distance, soft=soft))
+            best = max(best, largest_known_log_ratio(through, untilted, distance))
             self.bound = max(best, prior + beyond(distance))
         else:
             self._through, self._distance, self.best = through, distance, best

@@ -26,13 +26,13 @@ NEGLIGIBLE = 2.0**-36
 class Envelope:
     """Upper bounds on the excess at each distance, for one chain with q+r ≠ 1 and one range of ξ."""
 
-    def __init__(self, q: float, r: float, low: float, high: float, *, soft: bool) -> None:
+    def __init__(self, q: float, r: float, low: float, high: float) -> None:
         self._low, self._high = low, high
         if q + r < 1.0:
             self._forms = [(q / (1.0 - q), (1.0 - r) / r)]
         else:
             self._forms = [((1.0 - q) / q, r / (1.0 - r)), ((1.0 - r) / r, q / (1.0 - q))]
-        excesses = self._excesses_of_soft_evidence() if soft else self._excesses_of_known_states()
+        excesses = self._excesses_of_known_states()
         # Running maxima from the far end.
         self._beyond = list(accumulate(reversed(excesses), max, initial=NEGLIGIBLE))[::-1]
 
@@ -73,50 +73,12 @@ class Envelope:
             excesses.append(max(gains))
         return excesses
 
-    def _excesses_of_soft_evidence(self) -> list[float]:
-        """The largest excess of soft evidence about the instant at distances 1, 2, …
-
-        For any evidence the excess starts at −log C ≤ 0, and β = log B lies between its values for states known l and
-        l+1 ticks away. Each step maximises X_ξ(β + excess) − X_1(β) over that range of β and the range of ξ.
-        """
-        excesses = []
-        above, below = [0.0] * len(self._forms), [0.0] * len(self._forms)
-        above_known, below_known = [math.inf] * len(self._forms), [-math.inf] * len(self._forms)
-        while max(*above, *below, *above_known) > NEGLIGIBLE or min(below_known) < -NEGLIGIBLE:
-            next_ups, next_downs = self._advance_untilted(above_known), self._advance_untilted(below_known)
-            above = [
-                self._largest_soft_step(form, above[form - 1], next_ups[form - 1], above_known[form - 1])
-                for form in range(len(self._forms))
-            ]
-            below = [
-                self._largest_soft_step(form, below[form - 1], below_known[form - 1], next_downs[form - 1])
-                for form in range(len(self._forms))
-            ]
-            above_known, below_known = next_ups, next_downs
-            excesses.append(max(*above, *below))
-        return excesses
-
     def _advance(self, step: Callable[[int, float], float], values: list[float]) -> list[float]:
         """Appends a step of each form to the sequences that end with the other form (index −1 is the other)."""
         return [step(form, values[form - 1]) for form in range(len(self._forms))]
 
     def _advance_untilted(self, values: list[float]) -> list[float]:
         return self._advance(lambda form, x: self._step(form, 1.0, x), values)
-
-    def _largest_soft_step(self, form: int, excess: float, low: float, high: float) -> float:
-        """The largest X_ξ(β + excess) − X_1(β) for β in [low, high] and ξ in its range."""
-        a, b = self._forms[form]
-        candidates = []
-        for xi in (self._low, self._high):
-            crossing = 0.5 * (math.log(a * b / xi) - excess)  # ξ·e^{2β + excess} = ab
-            candidates += [(xi, low), (xi, high), (xi, min(max(crossing, low), high))]
-        candidates += [(self._worst_xi(form, beta + excess), beta) for beta in (low, high)]
-        inside = (math.log(a * b) - excess) / 3.0  # both derivatives vanish: ξ = e^β
-        if low < inside < high and self._low < math.exp(inside) < self._high:
-            candidates.append((math.exp(inside), inside))
-        return max(
-            self._step(form, xi, beta + excess) - self._step(form, 1.0, beta) for xi, beta in candidates
-        )
 
     def _worst_xi(self, form: int, x: float) -> float:
         """The ξ in [low, high] that maximises X_ξ(x): ξ·e^{x/2} = √(ab), or the nearer end."""

@@ -16,6 +16,8 @@ from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
 LossAtTick = tuple[float, int | None]
 """A loss and the tick that attains it; None for the loss 0 of an empty timeline."""
 
+NO_LOSS: LossAtTick = (0.0, None)
+
 
 def largest_prior_loss(runs: TiltRuns, chain: DirectedChain, window: range, best: LossAtTick) -> LossAtTick:
     """The larger of `best` and the largest loss in the runs of the window, with its tick."""

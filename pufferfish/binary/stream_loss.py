@@ -12,35 +12,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from hushmq.pufferfish.adversary import Adversary, check_adversary, check_tilts
 from hushmq.pufferfish.binary import alternating
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.known_instant import (
-    SideMaximum,
-    known_state_log_ratio,
-    largest_soft_log_ratio,
-    most_informative_instant,
-    soft_evidence_log_ratio,
-)
-from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, Orbit, orbit_of
+from hushmq.pufferfish.binary.changing_chain import changing_chains, favouring, splits_by_state
+from hushmq.pufferfish.binary.known_instant import known_state_log_ratio, most_informative_instant
+from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, orbit_of
 from hushmq.pufferfish.undecided import left_inside, spread_error, with_spread
 
 # Exceeds the relative error of a few dozen rounded operations.
 _SLACK = 2.0**-46
 
-# Rounds of solving for one instant's soft evidence before the search over all instants is solved directly.
-_MAX_ROUNDS = 6
-
 
 def loss(theta: BinaryTheta, *, tau0: float, tau1: float, adversary: Adversary = "informed") -> float:
     """The loss of an endless stream with the same tilts at every tick, for the worst chain in Θ.
 
-    docs/theory.md: Theorem 2 (prior), Theorem 4 (informed), Theorem 6 (a corner of Θ is the worst chain; against a Θ
-    of several chains the informed adversary may also hold soft evidence); docs/theory-world.md: Theorem 26 (undecided).
+    docs/theory.md: Theorem 2 (prior) and Theorem 4 (informed), for a single chain. Under a Θ of several chains every
+    step may have the kernel of another one: docs/theory-world.md, Theorems 16 and 17; Theorem 26
+    is about the undecided adversary.
     """
     check_tilts(tau0, tau1)
     check_adversary(adversary)
@@ -48,8 +41,14 @@ def loss(theta: BinaryTheta, *, tau0: float, tau1: float, adversary: Adversary =
         return 0.0
     if adversary == "undecided":
         return with_spread(loss(theta, tau0=tau0, tau1=tau1, adversary="prior"), odds_spread(theta))
-    soft = not theta.single
-    return rounded_up(max(max(_losses(q, r, tau0, tau1, adversary, soft)) for q, r in theta.worst_corners()))
+    if theta.single:
+        return rounded_up(max(_losses(theta.q_low, theta.r_low, tau0, tau1, adversary)))
+    return rounded_up(
+        max(
+            chain.endless_loss(max(tau0, tau1) if chain.state is None else (tau0, tau1)[chain.state])
+            for chain in changing_chains(theta, adversary, (tau0, tau1))
+        )
+    )
 
 
 def largest_tilts(
@@ -58,8 +57,8 @@ def largest_tilts(
     """The largest tilts (τ0, τ1) = (log M0, log M1) with a loss of at most ε for every chain in Θ.
 
     For q+r ≤ 1 the two are independent: a pair (τ0, τ1) has a loss of at most ε if and only if both are at most these.
-    For q+r > 1 each direction depends on both tilts, and this is the pair with the most informative noise
-    (docs/theory.md, Theorem 3).
+    For a single chain with q+r > 1 each direction depends on both tilts, and this is the pair with the most informative
+    noise (docs/theory.md, Theorem 3); for several chains, some of them with q+r > 1, the two are equal.
     """
     tau0, tau1 = _unrounded_largest_tilts(theta, epsilon, adversary)
     shrink = 2.0 * UNIT_ROUNDOFF
@@ -123,79 +122,79 @@ def rounded_up(value: float) -> float:
     return value + _SLACK * (1.0 + value)
 
 
-def endless_side_log_ratio(
-    q: float, r: float, tau: float, adversary: Adversary, *, soft: bool = False
-) -> float:
+def endless_side_log_ratio(q: float, r: float, tau: float, adversary: Adversary) -> float:
     """One side's largest log-ratio favouring 0 on an endless stream, q+r < 1.
 
     Prior: log C∞. Informed: the largest V(l, y) over known states, which is at least log C∞.
     """
-    return _endless_side(q, r, tau, adversary, soft=soft).value
-
-
-def _endless_side(q: float, r: float, tau: float, adversary: Adversary, *, soft: bool) -> SideMaximum:
-    """As `endless_side_log_ratio`, with the soft evidence that attains it."""
     if tau == 0.0:
-        return SideMaximum(0.0, None)
+        return 0.0
     tilted = orbit_of(q, r, tau)
     ignorant = math.log(tilted.fixed_point)
     if adversary == "prior":
-        return SideMaximum(ignorant, None)
+        return ignorant
     base = orbit_of(q, r, 0.0)
-    best = max(ignorant, known_state_log_ratio(tilted, base, *most_informative_instant(tilted, base)))
-    return largest_soft_log_ratio(tilted, base, floor=best) if soft else SideMaximum(best, None)
+    return max(ignorant, known_state_log_ratio(tilted, base, *most_informative_instant(tilted, base)))
 
 
-def _losses(
-    q: float, r: float, tau0: float, tau1: float, adversary: Adversary, soft: bool
-) -> tuple[float, float]:
+def _losses(q: float, r: float, tau0: float, tau1: float, adversary: Adversary) -> tuple[float, float]:
     """The losses towards 0 and towards 1 on an endless stream: τ + 2·(log-ratio of one side)."""
     if q + r < 1.0:
         side0, side1 = (
-            endless_side_log_ratio(q, r, tau0, adversary, soft=soft),
-            endless_side_log_ratio(r, q, tau1, adversary, soft=soft),
+            endless_side_log_ratio(q, r, tau0, adversary),
+            endless_side_log_ratio(r, q, tau1, adversary),
         )
     else:
         side0 = math.log(alternating.endless_ratio(q, r, tau0, tau1))
         side1 = math.log(alternating.endless_ratio(r, q, tau1, tau0))
         if adversary == "informed":
             side0 = alternating.largest_known_log_ratio(
-                q, r, alternating.endless_gains(tau0, tau1), soft=soft, floor=side0
+                q, r, alternating.endless_gains(tau0, tau1), floor=side0
             )
             side1 = alternating.largest_known_log_ratio(
-                r, q, alternating.endless_gains(tau1, tau0), soft=soft, floor=side1
+                r, q, alternating.endless_gains(tau1, tau0), floor=side1
             )
     return tau0 + 2.0 * side0, tau1 + 2.0 * side1
 
 
 def _unrounded_largest_tilts(theta: BinaryTheta, epsilon: float, adversary: Adversary) -> tuple[float, float]:
-    """The largest tilts up to rounding: the smallest over the worst corners."""
+    """The largest tilts up to rounding."""
     if not (0.0 < epsilon <= LARGEST_TILT):
         raise ValueError(f"epsilon is {epsilon!r}; it must be positive and at most {LARGEST_TILT:g}")
     check_adversary(adversary)
     if adversary == "undecided":
         epsilon = left_inside(epsilon, odds_spread(theta))
         return _unrounded_largest_tilts(theta, epsilon, "prior") if epsilon else (0.0, 0.0)
-    soft = not theta.single
-    tau0 = tau1 = math.inf
-    for q, r in theta.worst_corners():
-        if q + r < 1.0:
-            pair = (
-                _largest_tilt(q, r, epsilon, adversary, soft),
-                _largest_tilt(r, q, epsilon, adversary, soft),
-            )
-        else:
-            pair = _largest_alternating_tilts(q, r, epsilon, adversary, soft)
-        tau0, tau1 = min(tau0, pair[0]), min(tau1, pair[1])
+    q, r = theta.q_low, theta.r_low
+    if theta.single:
+        if q + r >= 1.0:
+            return _largest_alternating_tilts(q, r, epsilon, adversary)
+        return _largest_tilt(q, r, epsilon, adversary), _largest_tilt(r, q, epsilon, adversary)
+    if not splits_by_state(theta):
+        chain = changing_chains(theta, adversary, (0.0, 0.0))[0]
+        tau = _largest_within(chain.endless_loss, epsilon, epsilon)
+        return tau, tau
+    tau0, tau1 = (
+        _largest_within(
+            lambda tau, state=state: favouring(theta, state, adversary, tau).endless_loss(tau),  # type: ignore[misc]
+            epsilon,
+            _largest_tilt_to_prior(*chain, epsilon),
+        )
+        for state, chain in ((0, (q, r)), (1, (r, q)))
+    )
     return tau0, tau1
 
 
-def _largest_tilt(q: float, r: float, epsilon: float, adversary: Adversary, soft: bool) -> float:
-    """The largest τ favouring 0, q+r < 1.
+def _largest_tilt(q: float, r: float, epsilon: float, adversary: Adversary) -> float:
+    """The largest τ favouring 0, q+r < 1: for the informed adversary by false position below that for the prior one."""
+    tau = _largest_tilt_to_prior(q, r, epsilon)
+    if adversary == "prior":
+        return tau
+    return _largest_within(lambda t: t + 2.0 * endless_side_log_ratio(q, r, t, adversary), epsilon, tau)
 
-    Prior: M = u² where (1−q)·E·u² − (E²·r − q)·u − E·(1−r) = 0, E = e^{ε/2}; divided by E² to avoid overflow. Informed:
-    by false position below that; against soft evidence, below the τ for known states.
-    """
+
+def _largest_tilt_to_prior(q: float, r: float, epsilon: float) -> float:
+    """M = u² where (1−q)·E·u² − (E²·r − q)·u − E·(1−r) = 0, E = e^{ε/2}; divided by E² to avoid overflow."""
     shrink = math.exp(-0.5 * epsilon)
     lean = r - q * shrink * shrink
     root = math.sqrt(lean * lean + 4.0 * (1.0 - q) * (1.0 - r) * shrink * shrink)
@@ -205,36 +204,7 @@ def _largest_tilt(q: float, r: float, epsilon: float, adversary: Adversary, soft
         if lean >= 0.0
         else 2.0 * (1.0 - r) * shrink / (root - lean)
     )
-    tau = 2.0 * math.log(u) if u > 1.0 else 0.0
-    if adversary == "prior":
-        return tau
-    tau = _largest_within(lambda t: t + 2.0 * endless_side_log_ratio(q, r, t, adversary), epsilon, tau)
-    return _largest_tilt_soft(q, r, epsilon, tau) if soft else tau
-
-
-def _largest_tilt_soft(q: float, r: float, epsilon: float, tau: float) -> float:
-    """The largest τ, at most the given one, against soft evidence.
-
-    The search over all instants is expensive, so τ is solved for the currently most informative instant, until no
-    other instant is more informative.
-    """
-    base = orbit_of(q, r, 0.0)
-    for _ in range(_MAX_ROUNDS):
-        value, attained_at = _endless_side(q, r, tau, "informed", soft=True)
-        if tau + 2.0 * value <= epsilon or attained_at is None:
-            return tau
-        alone = partial(_soft_loss, q, r, base, *attained_at)
-        # Keep the tolerance of the search.
-        spare = max(0.0, tau + 2.0 * value - alone(tau))
-        tau = _largest_within(alone, epsilon - spare, tau)
-    return _largest_within(
-        lambda t: t + 2.0 * endless_side_log_ratio(q, r, t, "informed", soft=True), epsilon, tau
-    )
-
-
-def _soft_loss(q: float, r: float, base: Orbit, distance: int, state: int, tau: float) -> float:
-    """The loss with soft evidence about the instants at one distance on both sides."""
-    return tau + 2.0 * soft_evidence_log_ratio(orbit_of(q, r, tau).map_of(distance), base, distance, state)
+    return 2.0 * math.log(u) if u > 1.0 else 0.0
 
 
 def _largest_within(function: Callable[[float], float], bound: float, high: float) -> float:
@@ -266,13 +236,13 @@ def _largest_within(function: Callable[[float], float], bound: float, high: floa
 
 
 def _largest_alternating_tilts(
-    q: float, r: float, epsilon: float, adversary: Adversary, soft: bool
+    q: float, r: float, epsilon: float, adversary: Adversary
 ) -> tuple[float, float]:
     """For q+r ≥ 1, the pair with max(loss towards 0, loss towards 1) = ε whose crossing has the smallest ρ0 + ρ1."""
 
     def pair(share: float, kind: Adversary) -> tuple[float, float]:
         def worst(total: float) -> float:
-            return max(_losses(q, r, total * share, total * (1.0 - share), kind, soft))
+            return max(_losses(q, r, total * share, total * (1.0 - share), kind))
 
         # The loss in each direction is at least its tilt.
         total = _largest_within(worst, epsilon, epsilon / max(share, 1.0 - share))
@@ -288,12 +258,8 @@ def _largest_alternating_tilts(
             low = left
     tau0, tau1 = pair(0.5 * (low + high), adversary)
     # Use the remaining budget of one direction.
-    tau0 = max(
-        tau0, _largest_within(lambda tau: max(_losses(q, r, tau, tau1, adversary, soft)), epsilon, epsilon)
-    )
-    tau1 = max(
-        tau1, _largest_within(lambda tau: max(_losses(q, r, tau0, tau, adversary, soft)), epsilon, epsilon)
-    )
+    tau0 = max(tau0, _largest_within(lambda tau: max(_losses(q, r, tau, tau1, adversary)), epsilon, epsilon))
+    tau1 = max(tau1, _largest_within(lambda tau: max(_losses(q, r, tau0, tau, adversary)), epsilon, epsilon))
     return tau0, tau1
 
 

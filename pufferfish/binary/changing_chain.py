@@ -1,0 +1,108 @@
+"""The two sides of a tick under a Θ of several chains, whose kernel may be another one of them at every step.
+
+The adversary knows every kernel. The expected odds p of the two states are confined where Θ confines them:
+
+- *prior adversary, before the tick*: p stays between r−/q+ and r+/q−, the odds that the kernels of Θ can bring about;
+- *prior adversary, after the tick*: the ratio of the future given either state begins at 1, so that the chain (q−, r−)
+  is the worst, with p = r−/q−;
+- *informed adversary*: whatever he knows, J ticks later p lies where J steps of the kernels bring it. Until then the
+  outputs say no more than J ticks of the largest tilt do. This is used for a sequence of J, each a third longer.
+
+If Θ has chains with q + r > 1, nothing is assumed about p, and both tilts count as the larger one: a step of such a
+chain turns evidence for one state into evidence for the other (docs/theory-world.md, Theorems 16 and 17).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.binary.changing_side import ChangingSide, alpha_of
+
+# After so many e-folds nothing is left of what was known.
+_FORGOTTEN_EFOLDS = 60.0
+
+# By how much each J is longer than the one before.
+_GROWTH = 4, 3
+
+# With q + r nearer to 1 there is nothing to gain from the confined odds.
+_LARGEST_SUM = 1.0 - 2.0**-30
+
+
+@dataclass(frozen=True, slots=True)
+class ChangingChain:
+    """What the outputs before and after a tick say at most in favour of a state; of both states, if it is None."""
+
+    state: int | None
+    left: ChangingSide
+    right: ChangingSide
+
+    def endless_loss(self, tau: float) -> float:
+        """The loss of an endless stream with this tilt at every tick."""
+        return tau + self.left.endless(tau) + self.right.endless(tau)
+
+
+def changing_chains(
+    theta: BinaryTheta, adversary: Adversary, largest_tilts: tuple[float, float]
+) -> list[ChangingChain]:
+    """The worst of Θ for each favoured state, if no tilt towards 0 and towards 1 exceeds the largest ones."""
+    if not splits_by_state(theta):
+        alpha = min(alpha_of(q, r) for q, r in theta.worst_corners())
+        side = ChangingSide.of_any_odds(alpha)
+        return [ChangingChain(None, side, side)]
+    return [favouring(theta, state, adversary, largest_tilts[state]) for state in (0, 1)]
+
+
+def splits_by_state(theta: BinaryTheta) -> bool:
+    """Whether a loss favouring one state depends on the tilts towards it alone: where no chain has q + r > 1."""
+    return theta.q_high + theta.r_high <= _LARGEST_SUM
+
+
+def favouring(theta: BinaryTheta, state: int, adversary: Adversary, largest_tilt: float) -> ChangingChain:
+    """The worst of Θ in favour of a state, where no chain has q + r > 1."""
+    q, r = (theta.q_low, theta.q_high), (theta.r_low, theta.r_high)
+    if state == 1:
+        q, r = r, q
+    slowest = q[0], r[0]
+    if adversary == "prior":
+        left = ChangingSide.of_odds_between(*slowest, r[0] / q[1], r[1] / q[0])
+        right = ChangingSide.of_odds_between(*slowest, r[0] / q[0], r[0] / q[0])
+    else:
+        left = _informed_side(*slowest, (q[1], r[0]), (q[0], r[1]), largest_tilt)
+        right = _informed_side(*slowest, slowest, slowest, largest_tilt)
+    return ChangingChain(state, left, right)
+
+
+def _informed_side(
+    q: float, r: float, lowest: tuple[float, float], highest: tuple[float, float], largest_tilt: float
+) -> ChangingSide:
+    """`lowest` and `highest` are the kernels that move p most."""
+    slow = max(math.log1p(-sum(lowest)), math.log1p(-sum(highest)))
+    longest = math.ceil(_FORGOTTEN_EFOLDS / -slow)
+    phases = (
+        (
+            ticks,
+            1.0 / _odds_after_certainty(*lowest[::-1], ticks),
+            _odds_after_certainty(*highest, ticks),
+        )
+        for ticks in _growing(longest)
+    )
+    return ChangingSide.of_phases(q, r, phases, largest_tilt)
+
+
+def _growing(last: int) -> Iterator[int]:
+    """1, 2, 3, 4, 6, 8, 11, … up to a last number."""
+    number = 1
+    while number < last:
+        yield number
+        number = max(number + 1, number * _GROWTH[0] // _GROWTH[1])
+    yield last
+
+
+def _odds_after_certainty(q: float, r: float, ticks: int) -> float:
+    """The odds of state 0 some ticks after it was certain: (π0 + π1·λ^n)/(π1·(1−λ^n))."""
+    exponent = ticks * math.log1p(-(q + r))
+    return (r + q * math.exp(exponent)) / (q * -math.expm1(exponent))

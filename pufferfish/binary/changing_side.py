@@ -1,0 +1,221 @@
+"""One side of a tick, where every step may have another kernel of Θ (docs/theory-world.md, Theorems 16 and 17).
+
+Let p be the odds of the two states that the adversary expects at an instant, and o the odds that he holds after all
+outputs on this side; x = log(o/p) is what the outputs say. A tilt raises x to Δ = x + τ, and one step of the chain maps
+
+    Δ → log f(p·e^Δ) − log f(p),   f(p) = ((1−q)p + r)/(qp + 1−r).
+
+This falls in q and in r, so the least q and r of Θ are the worst kernel. In p it is largest where p·e^(Δ/2) is
+√(r(1−r)/(q(1−q))): there the step is 2·log((e^(Δ/2) + α)/(1 + α·e^(Δ/2))) with α² = qr/((1−q)(1−r)), which is the step
+of a symmetric chain on half the tilt. If p is confined to an interval, the worst p is the nearest end of it; with
+p given, the step is that of a chain with other q and r. So the largest step is in pieces a Möbius map of e^x or of
+e^(x/2), and a run of any length costs a few evaluations.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from hushmq.pufferfish.binary.ratio_orbit import Orbit, orbit_of
+
+# Pieces are passed in order; what goes back and forth after this many differs by rounding alone.
+_MAX_PIECES = 256
+
+# α of a chain with less correlation; a smaller α only raises the bounds.
+_LARGEST_ALPHA = 1.0 - 2.0**-30
+
+
+class Kernel(NamedTuple):
+    """A chain whose step, applied to e^(x/share), is the largest step of x."""
+
+    q: float
+    r: float
+    share: int
+
+    def inverse(self, x: float) -> float:
+        """The Δ that a step maps to x; infinite if every Δ stays below."""
+        ratio = math.exp(x / self.share)
+        above, below = (1.0 - self.r) * ratio - self.q, (1.0 - self.q) - self.r * ratio
+        return self.share * math.log(above / below) if below > 0.0 else math.inf
+
+
+class _Piece(NamedTuple):
+    """The map up to Δ = `upper`: a step of a kernel, or the constant `level`."""
+
+    upper: float
+    kernel: Kernel | None
+    level: float = 0.0
+
+
+def _upper(leg: _Leg) -> float:
+    return leg.upper
+
+
+class _Leg(NamedTuple):
+    """A piece for one tilt."""
+
+    upper: float
+    orbit: Orbit | None
+    share: int
+    level: float
+
+    def advance(self, ticks: int, x: float) -> float:
+        """The image of x after some ticks, all of them in this piece."""
+        if self.orbit is None:
+            return self.level
+        return self.share * math.log(self.orbit.advance(ticks, math.exp(x / self.share)))
+
+    @property
+    def fixed_point(self) -> float:
+        return self.level if self.orbit is None else self.share * math.log(self.orbit.fixed_point)
+
+
+def alpha_of(q: float, r: float) -> float:
+    """√(qr/((1−q)(1−r))), or its inverse if that is above 1: how much a step of the chain forgets."""
+    alpha = math.sqrt(q / (1.0 - q) * r / (1.0 - r))
+    return min(alpha, 1.0 / alpha, _LARGEST_ALPHA)
+
+
+def unconfined(alpha: float) -> Kernel:
+    """The worst step if nothing is assumed about the expected odds."""
+    return Kernel(alpha / (1.0 + alpha), alpha / (1.0 + alpha), 2)
+
+
+class ChangingSide:
+    """What the outputs on one side of a tick say at most, favouring one state."""
+
+    def __init__(self, alpha: float, pieces: list[_Piece]) -> None:
+        self.largest = -2.0 * math.log(alpha)
+        """No tilts make the outputs say more."""
+        self.pieces = pieces
+        self._legs: dict[float, list[_Leg]] = {}
+
+    @classmethod
+    def of_any_odds(cls, alpha: float) -> ChangingSide:
+        """Nothing is assumed about the expected odds."""
+        return cls(alpha, [_Piece(math.inf, unconfined(alpha))])
+
+    @classmethod
+    def of_odds_between(cls, q: float, r: float, low: float, high: float) -> ChangingSide:
+        """The expected odds lie between low and high."""
+        return cls(alpha_of(q, r), _confined(q, r, low, high))
+
+    @classmethod
+    def of_phases(
+        cls, q: float, r: float, phases: Iterable[tuple[int, float, float]], largest_tilt: float
+    ) -> ChangingSide:
+        """From so many ticks on after what is known, the expected odds lie between low and high; before, anywhere.
+
+        Each phase is a number of ticks with a low and a high; the phases begin later and later, with narrower odds.
+        Until a phase begins, the outputs say no more than after that many ticks of the largest tilt: its level. The map
+        is that of each phase up to the level at which the next one begins. Phases end to count once outputs of the
+        largest tilt say no more than the level.
+        """
+        side = cls.of_any_odds(alpha_of(q, r))
+        pieces: list[_Piece] = []
+        begun, level, entered = 0, 0.0, 0.0
+        for ticks, low, high in phases:
+            level = side.advance(largest_tilt, ticks - begun, level)
+            left = side.inverse(level)
+            pieces += _between(side.pieces, entered, left)
+            side, begun = cls.of_odds_between(q, r, low, high), ticks
+            entered = max(side.inverse(level), left)
+            pieces.append(_Piece(entered, None, level))
+            if side.advance(largest_tilt, 1, level) <= level:
+                break
+        return cls(alpha_of(q, r), pieces + _between(side.pieces, entered, math.inf))
+
+    def inverse(self, x: float) -> float:
+        """The Δ that a step maps to x, on a side without levels; infinite if every Δ stays below."""
+        for piece in self.pieces:
+            if piece.kernel is not None and (delta := piece.kernel.inverse(x)) <= piece.upper:
+                return delta
+        return math.inf
+
+    def advance(self, tau: float, ticks: int, x: float) -> float:
+        """What the outputs say after a run of ticks with tilt τ, if before it they said x."""
+        for _ in range(_MAX_PIECES):
+            low, leg = self._leg(tau, x)
+            if ticks <= 1 or self._within(leg.advance(ticks - 1, x) + tau, low, leg.upper):
+                return leg.advance(ticks, x) if ticks else x
+            # The first tick outside of the piece; the orbit is monotone.
+            inside, outside = 0, ticks - 1
+            while outside - inside > 1:
+                middle = (inside + outside) // 2
+                if self._within(leg.advance(middle, x) + tau, low, leg.upper):
+                    inside = middle
+                else:
+                    outside = middle
+            x, ticks = leg.advance(outside, x), ticks - outside
+        return max(x, self.endless(tau))
+
+    def endless(self, tau: float) -> float:
+        """What the outputs say if they go on for ever with tilt τ: the fixed point."""
+        if tau == 0.0:
+            return 0.0
+        legs = self._legs_of(tau)
+        # Above the fixed point the map lies below the identity.
+        place = bisect_left(legs, True, key=lambda leg: _beyond_fixed_point(leg, tau))
+        return max(legs[min(place, len(legs) - 1)].fixed_point, 0.0)
+
+    def _leg(self, tau: float, x: float) -> tuple[float, _Leg]:
+        """The piece that x is in, and its lower end."""
+        legs = self._legs_of(tau)
+        place = min(bisect_left(legs, x + tau, key=_upper), len(legs) - 1)
+        return legs[place - 1].upper if place else -math.inf, legs[place]
+
+    @staticmethod
+    def _within(delta: float, low: float, high: float) -> bool:
+        return low < delta <= high
+
+    def _legs_of(self, tau: float) -> list[_Leg]:
+        found = self._legs.get(tau)
+        if found is None:
+            found = self._legs[tau] = [
+                _Leg(piece.upper, None, 1, piece.level)
+                if piece.kernel is None
+                else _Leg(
+                    piece.upper,
+                    orbit_of(piece.kernel.q, piece.kernel.r, tau / piece.kernel.share),
+                    piece.kernel.share,
+                    0.0,
+                )
+                for piece in self.pieces
+            ]
+        return found
+
+
+def _between(pieces: list[_Piece], low: float, high: float) -> list[_Piece]:
+    """The part of the map between two Δ."""
+    found = []
+    for piece in pieces:
+        if low < min(piece.upper, high):
+            found.append(piece._replace(upper=min(piece.upper, high)))
+            low = found[-1].upper
+    return found
+
+
+def _beyond_fixed_point(leg: _Leg, tau: float) -> bool:
+    """Whether the upper end of the piece lies beyond the fixed point."""
+    end = leg.upper - tau
+    return end == math.inf or (end >= 0.0 and leg.advance(1, end) <= end)
+
+
+def _confined(q: float, r: float, low: float, high: float) -> list[_Piece]:
+    """The largest step if the expected odds lie between low and high: at the nearest of them to the worst."""
+    star = 0.5 * (math.log(r / q) + math.log1p(-r) - math.log1p(-q))
+    pieces = [_Piece(math.inf, _given(q, r, low))]
+    if low < high:
+        if math.log(low) < star:
+            pieces.insert(0, _Piece(2.0 * (star - math.log(low)), unconfined(alpha_of(q, r))))
+        if math.log(high) < star:
+            pieces.insert(0, _Piece(2.0 * (star - math.log(high)), _given(q, r, high)))
+    return pieces
+
+
+def _given(q: float, r: float, odds: float) -> Kernel:
+    """The step if the expected odds are known."""
+    return Kernel(r / ((1.0 - q) * odds + r), q * odds / (q * odds + 1.0 - r), 1)
