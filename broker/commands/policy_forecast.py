@@ -33,7 +33,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The consequences of a policy for one stream."""
+    """The consequences of a policy for one stream. Losses are its account's, if all streams use their shares alike."""
 
     theta: Theta
     noise: Noise
@@ -74,7 +74,10 @@ def forecast(
     devices: int,
     noise: Noise | None = None,
 ) -> Forecast:
-    """Return the consequences of the policy for `devices` devices under Θ, with the given noise or the least noise."""
+    """Return the consequences of the policy for `devices` devices under Θ, with the given noise or the least noise.
+
+    The policy is that of the stream as its account prices it (broker/contract/account_share.py), Θ the account's.
+    """
     device_tilt = policy.device_window_tilt
     noise = noise or _optimal_noise(policy, theta, device_tilt)
     count = sum(len(window.scopes) for window in policy.windows.values())
@@ -87,14 +90,15 @@ def forecast(
     )
     shortest = min(policy.windows, key=lambda name: (policy.windows[name].ticks, name), default=None)
     learning = 0.0 if shortest is None else allowed[shortest] * policy.learned_share
-    tau0, tau1 = noise.tilts
+    tau0, tau1 = ((tau + device_tilt) / policy.tilt_share for tau in noise.tilts)
     public = device_tilt + noise.amplified(sum(share.tilt for share in shares) + learning)
+    public /= policy.tilt_share
     return Forecast(
         theta=theta,
         noise=noise,
-        operator=theta.constant_loss(tau0 + device_tilt, tau1 + device_tilt, policy.adversary),
+        operator=theta.constant_loss(tau0, tau1, policy.adversary),
         public=theta.constant_loss(public, public, policy.adversary),
-        undecided_operator=theta.constant_loss(tau0 + device_tilt, tau1 + device_tilt, "undecided"),
+        undecided_operator=theta.constant_loss(tau0, tau1, "undecided"),
         undecided_public=theta.constant_loss(public, public, "undecided"),
         hourly_error=_error(
             noise,
@@ -119,9 +123,10 @@ def _allowed(
     """
     epsilon = policy.epsilon.public
     try:
-        left = theta.window_tilt(policy.windows[window].method, epsilon, policy.adversary) - device_tilt
+        whole = theta.window_tilt(policy.windows[window].method, epsilon, policy.adversary)
     except ValueError as error:
         raise Problem(f"windows.{window}.method: {error}") from None
+    left = policy.tilt_share * whole - device_tilt
     if left + device_tilt <= 0:
         raise Problem(f"epsilon.public: no release is within {epsilon:g}: chains of Θ may mix too slowly")
     if left <= 0:
@@ -135,7 +140,7 @@ def _optimal_noise(policy: StreamPolicy, theta: Theta, device_tilt: float) -> No
     Raises Problem when the operator's ε allows no noise setting.
     """
     try:
-        return theta.optimal_noise(policy.epsilon.operator, policy.adversary, device_tilt)
+        return theta.optimal_noise(policy.epsilon.operator, policy.adversary, device_tilt, policy.tilt_share)
     except ValueError as error:
         raise Problem(f"epsilon.operator: {error}: narrow theta, or raise ε") from None
 

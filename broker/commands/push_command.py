@@ -14,9 +14,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hushmq.broker.commands.account_forecast import AccountForecast, forecast_accounts, matched_states
 from hushmq.broker.commands.client_options import add_broker, endpoints
 from hushmq.broker.commands.policy_forecast import Forecast, forecast
 from hushmq.broker.commands.rollout import FINAL, Progress, Received, Watcher, settled
+from hushmq.broker.contract.account_share import priced_streams
 from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, LedgerState, encode
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem
@@ -117,9 +119,9 @@ def _check(tree: dict[str, Any], path: Path, *, version: Any) -> Policy:
 
 
 def _versioned(tree: dict[str, Any], path: Path, received: Received) -> Policy:
-    present = received.policy.version if received.policy else 0
+    present = received.policy_version
     policy = _check(tree, path, version=tree.get("version", present + 1))
-    if received.policy is not None and policy.version <= present:
+    if policy.version <= present:
         raise Problem(f"{path}: version: {policy.version} is not above {present}, which is in force: omit it")
     for name, stream in policy.streams.items():
         old = received.policy.streams.get(name) if received.policy else None
@@ -143,27 +145,30 @@ def _versioned(tree: dict[str, Any], path: Path, received: Received) -> Policy:
     return policy
 
 
-Plan = dict[str, tuple[Forecast | None, Forecast]]
+Plan = dict[str, tuple[Forecast | None, AccountForecast]]
 
 
 def _plan(policy: Policy, received: Received) -> Plan:
     """Return for each stream the forecast under the present policy, if there is one, and under the new policy."""
-    plan: Plan = {}
+    was = priced_streams(received.policy) if received.policy else {}
+    before: dict[str, Forecast] = {}
+    thetas: dict[str, Theta] = {}
+    devices: dict[str, int] = {}
     for name, stream in policy.streams.items():
-        devices = sum(name in status.streams for status in received.statuses.values())
-        old = received.policy.streams.get(name) if received.policy else None
+        devices[name] = sum(name in status.streams for status in received.statuses.values())
+        old = was[name].policy if name in was else None
         setting = received.settings.get(name)
-        before = None
         if old is not None and setting is not None:
             # Where the old policy can no longer be kept, a new one must still be possible to push.
             with suppress(Problem):
-                before = forecast(old, setting.theta.chains, devices=devices, noise=setting.noise.noise)
-        same = setting is not None and old is not None and old.theta.start == stream.theta.start
-        theta = _hull(
+                theta, noise = setting.theta.chains, setting.noise.noise
+                before[name] = forecast(old, theta, devices=devices[name], noise=noise)
+        stated = received.policy.streams.get(name) if received.policy else None
+        same = stated is not None and stated.theta.start == stream.theta.start
+        thetas[name] = _hull(
             setting.theta if setting is not None and same else stream.theta.start, stream.theta.floor
         )
-        plan[name] = before, forecast(stream, theta, devices=devices)
-    return plan
+    return {name: (before.get(name), one) for name, one in forecast_accounts(policy, thetas, devices).items()}
 
 
 def _hull(learned: ThetaMessage, floor: ThetaMessage) -> Theta:
@@ -177,11 +182,15 @@ def _hull(learned: ThetaMessage, floor: ThetaMessage) -> Theta:
 
 
 def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
-    present = received.policy.version if received.policy else None
-    lines = [f"cohort {policy.cohort}: policy {present or 'none'} → {policy.version}"]
+    present = received.policy_version
+    lines = [
+        f"cohort {policy.cohort}: policy {present or 'none'} → {policy.version}",
+        *matched_states(policy),
+    ]
     gone = sorted(set(received.policy.streams if received.policy else ()) - set(policy.streams))
     lines += [f"  {name}: removed; devices stop publishing it" for name in gone]
-    for name, (before, after) in plan.items():
+    for name, (before, forecasted) in plan.items():
+        after = forecasted.after
         old = received.policy.streams.get(name) if received.policy else None
         changes = _changes(old, policy.streams[name])
         lines.append(f"  {name}: {'new' if old is None else ', '.join(changes) or 'unchanged'}")
@@ -192,12 +201,13 @@ def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
             f"    {'loss to the public':<28}{_loss(before, 'public'):>18} → {after.public:.4f}",
             *_undecided(before, after, policy.streams[name]),
             f"    {'error of an hourly histogram':<28}{_error(before):>18} → ±{after.hourly_error:.4f}",
+            *forecasted.in_words(),
         ]
         if policy.streams[name].adversary != "informed":
             lines.append("    NOTE: both losses assume an adversary who knows no state at any other instant")
         ledger = received.ledgers.get(name)
         if ledger is not None:
-            for words, audience, was, will in _left(ledger, policy.streams[name]):
+            for words, audience, was, will in _left(ledger, forecasted.account.policy):
                 lines.append(f"    {words:<28}{was:>18.4f} → {will:.4f}")
                 if will < 0:
                     lines.append(
@@ -320,15 +330,16 @@ def _answer(
         streams = {
             name: {
                 "before": None if before is None else before.as_tree(),
-                "after": after.as_tree(),
+                "after": one.after.as_tree(),
+                "account": one.as_tree(),
                 "left": {
                     audience: {"before": was, "after": will}
-                    for _, audience, was, will in _left(received.ledgers[name], policy.streams[name])
+                    for _, audience, was, will in _left(received.ledgers[name], one.account.policy)
                 }
                 if name in received.ledgers
                 else None,
             }
-            for name, (before, after) in plan.items()
+            for name, (before, one) in plan.items()
         }
         devices = {device: asdict(one) for device, one in found.items()}
         answer = {"version": policy.version, "published": published, "streams": streams, "devices": devices}

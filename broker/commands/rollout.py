@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ class Received:
     """The messages received so far."""
 
     policy: Policy | None = None
+    """The policy in force; None also where it breaks a rule that came later, so that devices refuse it."""
+    policy_version: int = 0
+    """The highest version that was retained as the policy; 0 where nothing was."""
     settings: dict[str, NoiseSetting] = field(default_factory=dict)
     statuses: dict[str, Status] = field(default_factory=dict)
     ledgers: dict[str, LedgerState] = field(default_factory=dict)
@@ -108,6 +112,9 @@ class Watcher:
             try:
                 match address.kind:
                     case "policy":
+                        # Also of one that is refused below because it breaks a rule that came after it.
+                        stated = _stated_version(payload)
+                        self.received.policy_version = max(stated, self.received.policy_version)
                         self.received.policy = decode(Signed[Policy], payload).message
                     case "noise" if address.stream and address.device is None:
                         self.received.settings[address.stream] = decode(Signed[NoiseSetting], payload).message
@@ -136,3 +143,12 @@ def _progress(status: Status, policy: Policy) -> Progress:
 def settled(found: dict[str, Progress]) -> bool:
     """Whether every device is in a final state."""
     return all(one.state in FINAL for one in found.values())
+
+
+def _stated_version(payload: bytes) -> int:
+    """Return the version that a signed message states, valid or not; 0 where it states none."""
+    try:
+        version = json.loads(payload)["message"]["version"]
+    except (ValueError, KeyError, TypeError):
+        return 0
+    return version if isinstance(version, int) else 0

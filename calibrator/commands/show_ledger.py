@@ -39,6 +39,8 @@ def summary(account: StreamLedger) -> dict[str, Any]:
         **accounts,
         "adversary": account.policy.adversary if account.policy else None,
         "theta": None if account.theta is None else account.theta.as_tree(),
+        "account": _account(account),
+        "groups": {name: list(devices) for name, devices in account.groups.items()},
         "late_ticks": account.late,
         "misfit": _misfit(account),
         "devices": {
@@ -58,6 +60,14 @@ def summary(account: StreamLedger) -> dict[str, Any]:
         "entries": [dict(row._mapping) for row in account.entries],
         "history": [{"entry": point.entry, "at": point.at, "loss": point.loss} for point in account.history],
     }
+
+
+def _account(account: StreamLedger) -> dict[str, Any] | None:
+    """Whose account it is; None where the stream has its own."""
+    shared = account.account
+    if shared is None or shared.alone:
+        return None
+    return {"streams": shared.members, "devices": shared.devices, "share": shared.policy.tilt_share}
 
 
 def _misfit(account: StreamLedger) -> dict[str, Any] | None:
@@ -101,6 +111,8 @@ def print_ledger(account: StreamLedger, last: int) -> None:
             left = f"{over}{budget - loss:.4f}"
             accounts.add_row(name, f"{budget:g}", f"{over}{loss:.4f}", left, f"{undecided:.4f}")
         console.print(accounts)
+        for line in _account_in_words(account):
+            console.print(line, highlight=False)
         console.print(
             f"assuming {account.theta.in_words()}, {account.policy.adversary} adversary; "
             f"{len(account.entries)} entries, {account.late} ticks came late",
@@ -138,6 +150,21 @@ def print_ledger(account: StreamLedger, last: int) -> None:
                 row.why,
             )
         console.print(table)
+
+
+def _account_in_words(account: StreamLedger) -> list[str]:
+    shared = account.account
+    if shared is None or shared.alone:
+        return []
+    names = ", ".join(shared.members)
+    group = f" on each of {shared.devices} devices of the largest group" if shared.devices > 1 else ""
+    lines = [f"one account: {names}{group}; the share of {account.stream} is {shared.policy.tilt_share:.4g}"]
+    if account.groups:
+        listed = "; ".join(
+            f"{name}: {', '.join(devices)}" for name, devices in sorted(account.groups.items())
+        )
+        lines.append(f"groups: {listed}")
+    return lines
 
 
 def _misfit_in_words(account: StreamLedger) -> str:

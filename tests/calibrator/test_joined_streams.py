@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from hushmq.__main__ import main
 from hushmq.broker.contract.messages import Batch, Release, decode, encode
 from hushmq.broker.contract.noise_message import binary_noise_of
 from hushmq.broker.contract.packing import pack
@@ -158,6 +159,25 @@ def test_releases_of_joined_streams_share_the_public_budget(
         whole = N10.constant_loss(devices * sum(taus), devices * sum(taus), "informed")
         assert losses[-1] <= whole <= 1.0
         assert N10.constant_loss(devices * 1.05 * sum(taus), devices * 1.05 * sum(taus), "informed") > 1.0
+
+
+def test_show_names_the_account_and_the_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`hushmq ledger show` gives one loss for the streams of an account, and says whose it is."""
+    names = ["light", "motion"]
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(names, groups={"ann": ("d0", "d1")}, windows={"short": Window(ticks=20)}))
+        window(here, names)
+        here.cohort.close_due()
+    assert main(["ledger", "show", "--database", sqlite(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "one account: light, motion on each of 2 devices of the largest group" in printed
+    assert "the share of motion is 0.25" in printed
+    assert "groups: ann: d0, d1" in printed
+    assert main(["ledger", "show", "--database", sqlite(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["motion"]["account"] == {"streams": names, "devices": 2, "share": 0.25}
+    assert found["motion"]["public"]["loss"] == pytest.approx(found["light"]["public"]["loss"])
+    assert found["motion"]["groups"] == {"ann": ["d0", "d1"]}
 
 
 def test_a_stream_that_spent_more_than_its_part_stops_the_account(tmp_path: Path) -> None:

@@ -163,6 +163,62 @@ def test_versions_and_changes_are_found_on_the_broker(
         assert "streams.motion.period_ms" in capsys.readouterr().err
 
 
+def with_light(change: str = "") -> str:
+    """The policy with a second stream, like the first."""
+    light = POLICY.split("\n", 2)[2].replace("streams.motion", "streams.light")
+    return POLICY + light.replace("[streams.light]", f"[streams.light]\n{change}", 1)
+
+
+def test_what_streams_of_one_account_cost_each_other(
+    broker: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The account, the share, and noise and error with and without the others, for people and for programs."""
+    text = f'{with_light()}\n[groups.ann]\ndevices = ["watch", "ring"]\n'
+    path = write(tmp_path, text)
+    assert main(["push", path, *options(broker, key), "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    for words in (
+        "NOTE: 2 streams are priced as if they followed one state, matched in this order: "
+        "motion: still, moving; light: still, moving",
+        "one account: motion, light on each of 2 devices of a group; ε 4 and 1, its share 0.25 of the tilt",
+        "if it shared nothing: noise",
+    ):
+        assert words in printed
+    assert main(["push", path, *options(broker, key), "--dry-run", "--json"]) == 0
+    streams = json.loads(capsys.readouterr().out)["streams"]
+    for one in streams.values():
+        assert (one["account"]["streams"], one["account"]["devices"]) == (["motion", "light"], 2)
+        assert one["account"]["share"] == 0.25
+        assert 3.99 < one["after"]["operator"] <= 4.0 + 1e-9
+        assert one["after"]["public"] <= 1.0 + 1e-9
+        assert one["account"]["alone"]["hourly_error"] < 0.5 * one["after"]["hourly_error"]
+    apart = write(tmp_path, with_light("independent = true"), "apart.toml")
+    assert main(["push", apart, *options(broker, key), "--dry-run", "--json"]) == 0
+    streams = json.loads(capsys.readouterr().out)["streams"]
+    assert [one["account"] for one in streams.values()] == [None, None]
+
+
+def test_streams_that_cannot_be_joined_are_not_pushed(
+    broker: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A retained policy that could be signed before counts with its version; what is wrong is said in one line."""
+    wrong = with_light().replace("period_ms = 1000", "period_ms = 500", 1)
+    assert main(["push", write(tmp_path, wrong), *options(broker, key), "--yes"]) == 2
+    told = capsys.readouterr().err
+    assert (
+        "motion and light are one account, since neither is independent, but period_ms is 500 and 1000"
+        in told
+    )
+    assert "write independent = true" in told
+    with Client(broker, "ops", TOPICS.policy) as ops:
+        older = json.loads(signed(policy(6)))
+        other = older["message"]["streams"][STREAM] | {"period_ms": 500}
+        older["message"]["streams"]["light"] = other
+        ops.say(TOPICS.policy, json.dumps(older).encode(), retain=True)
+        assert main(["push", write(tmp_path), *options(broker, key), "--dry-run"]) == 0
+        assert "policy 6 → 7" in capsys.readouterr().out
+
+
 ACTIVITY = """
 cohort = "test"
 [streams.activity]
