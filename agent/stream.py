@@ -91,8 +91,12 @@ class Stream:
             return Beat(None, [], [])
         elapsed = self._ticker.elapsed(schedule, final=final)
         draws = self._mechanism.prepare(elapsed.count)  # before any value of these ticks is looked at
-        sampled = self._discretiser.states(self.source.take(elapsed.first + elapsed.missed, elapsed.last))
-        self.watch.compare(elapsed.first, [*[None] * elapsed.missed, *sampled])
+        live = elapsed.first + elapsed.missed
+        values = self.source.take(live, elapsed.last)
+        sampled = self._discretiser.states(values)
+        # A stand-in for a value that never came is no state to compare; one for a refused value is.
+        known = [None if value is None else state for value, state in zip(values, sampled, strict=True)]
+        self.watch.compare(live, known)
         if self.watch.stopped(elapsed.first):
             return Beat(elapsed, [], [])
         states = [self.policy.stand_in_state] * elapsed.missed + sampled

@@ -14,14 +14,19 @@ import pytest
 from hushmq.agent.daemon import AgentDaemon
 from hushmq.agent.device_report import metrics
 from hushmq.agent.sources.beat_schedule import BeatSchedule
+from hushmq.agent.sources.resample import Resampler
+from hushmq.agent.sources.source import OfferedSource
+from hushmq.agent.sources.tick import tick_at
 from hushmq.agent.status_socket import read_report
+from hushmq.agent.stream import Stream
 from hushmq.agent.watch import stream_watch
 from hushmq.broker.contract.messages import Batch, decode, encode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import unpack
 from hushmq.broker.contract.policy_message import Assumption
 from hushmq.broker.provision.broker_process import BrokerProcess
-from tests.agent.peer import NARROW, WIDE, Peer, noise, policy, wait_until, write_config
+from tests.agent.clocks import MS, Hands
+from tests.agent.peer import NARROW, WIDE, Peer, noise, policy, stream_policy, wait_until, write_config
 from tests.agent.running import running
 from tests.agent.test_stream import PERIOD_MS, started
 
@@ -171,3 +176,47 @@ def test_a_minute_s_reading_at_2_hz_is_noticed_in_minutes() -> None:
         stream.beat(-1, BEATS)
     assert stream.watch.outside
     assert f"period_ms = {120 * PERIOD_MS}" in (stream.repeated_readings or "")
+
+
+def test_ticks_without_a_value_are_not_compared() -> None:
+    """Neither those before the first value of a source nor those of an absence: the path begins anew after them."""
+    hands, stream, source = started(fill_s=3600)
+    stream.use(noise(), -1)
+    for _ in range(20):
+        hands.run(100 * PERIOD_MS)
+        assert stream.beat(-1, BEATS).made
+    assert not stream.watch.warned
+    source.offer(STUCK)
+    hands.run(20 * PERIOD_MS)
+    stream.beat(-1, BEATS)
+    hands.wall_ns += 4000 * PERIOD_MS * MS  # the device slept
+    stream.beat(-1, BEATS)
+    assert not stream.watch.warned
+    hands.run(1000 * PERIOD_MS)
+    stream.beat(-1, BEATS)
+    assert stream.watch.outside
+
+
+def test_refused_values_are_compared() -> None:
+    """Each is perturbed as the stand-in, so it is a state like any other: refused for ever, it is stuck."""
+    hands, stream, source = started()
+    stream.use(noise(), -1)
+    source.offer("neither number nor state")
+    hands.run(1000 * PERIOD_MS)
+    stream.beat(-1, BEATS)
+    assert stream.watch.outside
+
+
+def test_ticks_missed_while_a_stream_is_stopped_are_not_filled() -> None:
+    """After a restart too: a raised alarm lets nothing be published, whatever was missed."""
+    hands = Hands()
+    source = OfferedSource(Resampler(hands.clock(), PERIOD_MS))
+    policy_ = stream_policy(outside_theta="stop", fill_s=3600)
+    stream = Stream("motion", source, policy_, clock=hands.clock(), outside=True)
+    watermark = tick_at(hands.wall_ns, PERIOD_MS) - 500
+    stream.use(noise(), watermark)
+    hands.run(100 * PERIOD_MS)
+    beat = stream.beat(watermark, BEATS)
+    assert beat.elapsed is not None
+    assert beat.elapsed.missed > 400
+    assert (beat.made, beat.closed) == ([], [])
