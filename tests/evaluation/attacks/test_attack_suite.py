@@ -12,6 +12,14 @@ import pytest
 from hushmq.evaluation.attackers.hidden import Hidden
 from hushmq.evaluation.attacks.attack_outcome import AttackOutcome
 from hushmq.evaluation.attacks.mixture_attack import NARROW, README, refused, worst_transcript
+from hushmq.evaluation.attacks.presence_attack import (
+    DAY,
+    agent_headers,
+    door_events,
+    guesses,
+    least_loss,
+    old_headers,
+)
 from hushmq.evaluation.attacks.regime_model import RegimeModel
 from hushmq.evaluation.attacks.watched_states import Noticed, watched
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
@@ -31,6 +39,9 @@ def test_the_suite(quick: Callable[..., Result]) -> None:
     found = quick("attacks")
     rows = found.table("attacks")
     assert all(row["loss before"] > row["ε"] for row in rows)
+    (door,) = of(rows, "presence")
+    assert "72 of 72 events found before, 0 now" in door["confidence"]
+    assert door["loss now"] == 0.0
     many, pair = of(rows, "mixture")
     assert many["loss before"] == pytest.approx(np.log(9), abs=0.1)
     assert many["loss now"] is None
@@ -51,6 +62,17 @@ def test_without_recordings_the_rest_runs(quick: Callable[..., Result], tmp_path
     found = quick("attacks", "--data", tmp_path)
     assert not of(found.table("attacks"), "regimes")
     assert any("normal_N1-N11" in text for text in found.findings("skipped"))
+
+
+def test_headers_are_those_of_the_schedule() -> None:
+    """A day with events and a day without any have the same headers; under the rule of before they had not."""
+    events = door_events(np.random.default_rng(1))
+    assert agent_headers(events) == agent_headers([])
+    assert sum(count for _, count in agent_headers(events)) > DAY - 20
+    assert list(guesses(old_headers(events))) == events
+    assert list(guesses(agent_headers(events))) == []
+    assert least_loss(72, 72, 0, 20_000) > 8
+    assert least_loss(0, 72, 0, 20_000) == 0
 
 
 def test_a_loss_above_epsilon_is_not_kept() -> None:
