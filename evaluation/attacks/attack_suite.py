@@ -16,11 +16,11 @@ from hushmq.evaluation.section_list import Job, Missing
 from hushmq.evaluation.section_report import Finding, Item, Table
 
 ABOUT = """A theorem holds inside its model. These attacks come from outside: when something is published, who does
-not know the chain, several streams of one state, a reading that is stale, regimes behind the recordings. For each, the loss under the rule
-of before, which the attack models itself where the code has changed, and the loss that the code of today
-leaves, beside ε. Losses are exact, or computed for transcripts that were drawn; what was counted has a
-confidence of 95%, by Clopper and Pearson. A loss above ε is in the column "kept" as NO: what holds there
-instead is said beside it."""
+not know the chain, several streams of one state, a reading that is stale, regimes behind the recordings. For
+each, the loss under the rule of before, which the attack models itself where the code has changed, and the loss
+that the code of today leaves, beside ε. Losses are exact, or computed for transcripts that were drawn; what was
+counted has a confidence of 95%, by Clopper and Pearson. A loss above ε is in the column "kept" as NO: what
+holds there instead is said beside it."""
 
 ATTACKS: dict[str, Callable[[Job], Iterator[AttackOutcome]]] = {
     "presence": presence_attack.attacks,

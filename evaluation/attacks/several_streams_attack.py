@@ -30,6 +30,8 @@ from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 
 THETA = BinaryTheta(0.05, 0.45, 0.05, 0.45)
+SLOWEST = BinaryTheta.point(0.05, 0.05)
+"""The chain of Θ that decided the price before."""
 EPSILON = 4.0
 
 
@@ -43,7 +45,7 @@ def attacks(job: Job) -> Iterator[AttackOutcome]:
 
 def outcome(case: str, policy: Policy, count: int) -> AttackOutcome:
     """What the largest noise that a device takes loses, as many times as there are streams of that state."""
-    alone = optimal_noise(THETA, EPSILON)
+    alone = optimal_noise(SLOWEST, EPSILON)
     priced = next(iter(priced_streams(policy, "wearable-1").values())).policy
     shared = THETA.optimal_noise(EPSILON, "informed", 0.0, priced.tilt_share * (1 - 1e-9))
     now = next(noise for noise in (alone, shared) if taken(noise, priced))
@@ -51,7 +53,7 @@ def outcome(case: str, policy: Policy, count: int) -> AttackOutcome:
         "several streams",
         case,
         EPSILON,
-        loss(THETA, tau0=count * alone.tau0, tau1=count * alone.tau1),
+        loss(SLOWEST, tau0=count * alone.tau0, tau1=count * alone.tau1),
         loss(THETA, tau0=count * now.tau0, tau1=count * now.tau1),
         "exact",
         f"one account: a device takes a share of {priced.tilt_share:.3g} of its tilt, and refuses more",

@@ -16,6 +16,7 @@ from hushmq.evaluation.attackers.hidden import Hidden
 from hushmq.evaluation.attacks.attack_outcome import ERROR, AttackOutcome
 from hushmq.evaluation.attacks.watched_states import Bits, watched
 from hushmq.evaluation.section_list import Job
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import loss, optimal_noise
 from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound
@@ -23,13 +24,15 @@ from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound
 THETA = BinaryTheta(0.05, 0.45, 0.05, 0.45)
 READING = BinaryTheta.point(0.1, 0.1)
 """The chain of the readings, which lies in Θ; that of the ticks does not."""
+SLOWEST = BinaryTheta.point(0.05, 0.05)
+"""The chain of Θ that decided the noise before."""
 TIMES, EPSILON, WITHIN, TICKS = 120, 4.0, 1_800, 6_000
 
 
 def attacks(job: Job) -> Iterator[AttackOutcome]:
     """The readings until the alarm, those after it, and the same source at its own rate."""
     noise = optimal_noise(THETA, EPSILON)
-    lost = loss(READING, tau0=TIMES * noise.tau0, tau1=TIMES * noise.tau1, adversary="prior")
+    before, lost = (repeated_loss(one) for one in (optimal_noise(SLOWEST, EPSILON), noise))
     runs = 40 if job.quick else 400
     alarms = [watched(THETA, path).replaced for path in repeated_readings(runs, job.rng("stale"))]
     soon = sum(alarm is not None and alarm <= WITHIN for alarm in alarms)
@@ -41,7 +44,7 @@ def attacks(job: Job) -> Iterator[AttackOutcome]:
         "stale reading",
         f"{case}: until the alarm",
         EPSILON,
-        lost,
+        before,
         lost,
         f"exact; {counted}",
         f"the readings of the first {median} ticks (median) are lost; a warning comes before",
@@ -50,7 +53,7 @@ def attacks(job: Job) -> Iterator[AttackOutcome]:
         "stale reading",
         f"{case}: after the alarm",
         EPSILON,
-        lost,
+        before,
         0.0 if all(alarm is not None for alarm in alarms) else lost,
         counted,
         'with outside_theta = "stand-in" or "stop"; by default the device only warns',
@@ -59,11 +62,16 @@ def attacks(job: Job) -> Iterator[AttackOutcome]:
         "stale reading",
         "the same source at the period that the device names for it",
         EPSILON,
-        lost,
+        before,
         loss(THETA, tau0=noise.tau0, tau1=noise.tau1) if named_period() == 500 * TIMES else lost,
         "exact",
         f"the device names the period after {INTERVALS + 1} readings",
     )
+
+
+def repeated_loss(noise: BinaryNoise) -> float:
+    """The loss about a reading that is published at each of its ticks, all others unknown."""
+    return loss(READING, tau0=TIMES * noise.tau0, tau1=TIMES * noise.tau1, adversary="prior")
 
 
 def repeated_readings(runs: int, rng: np.random.Generator) -> list[Bits]:

@@ -17,6 +17,7 @@ from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline, price
 from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss, optimal_noise
 from hushmq.pufferfish.timeline.entry import Entry
 from hushmq.pufferfish.undecided import spread_error
+from tests.pufferfish import oracles_changing
 from tests.pufferfish.oracles import Array, lipschitz, local, path_probabilities, states
 
 Chain = tuple[float, float]
@@ -64,6 +65,30 @@ def test_no_mixture_loses_more() -> None:
                 assert found <= bound + 1e-12
                 closest = min(closest, bound - found)
     assert closest < 1e-6
+
+
+@pytest.mark.parametrize(
+    "theta",
+    [
+        README,
+        BinaryTheta(0.1, 0.3, 0.2, 0.4),
+        BinaryTheta(0.3, 0.9, 0.2, 0.8),
+        BinaryTheta(0.6, 0.8, 0.6, 0.9),
+    ],
+)
+def test_no_mixture_of_changing_kernels_loses_more(theta: BinaryTheta) -> None:
+    """Every sequence of corners and both ends of the first law (Theorem 16), mixed with weights of any size."""
+    rng, n, tau = np.random.default_rng(4), 5, 0.4
+    low, high = reachable_shares(theta)
+    probabilities = oracles_changing.path_probabilities(corners(theta), [low[1], high[1]], n)
+    likelihoods = oracles_changing.outputs([tau] * n, [tau] * n, both_ways=True)
+    bound = price([Entry(0, n - 1, tau, tau)], theta, "undecided").epsilon
+    weights = rng.random((60, len(probabilities))) ** rng.choice([1, 20, 200], size=(60, 1))
+    mixtures = weights / weights.sum(axis=1, keepdims=True) @ probabilities
+    found = oracles_changing.largest_loss(mixtures, likelihoods, informed=False)
+    alone = oracles_changing.largest_loss(probabilities, likelihoods, informed=False)
+    assert found <= bound
+    assert alone <= price([Entry(0, n - 1, tau, tau)], theta, "prior").epsilon <= bound
 
 
 def test_a_long_stream_attains_the_bound() -> None:
