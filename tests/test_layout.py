@@ -25,7 +25,8 @@ ALLOWED = {
 ORDER = {
     "pufferfish": [
         *("adversary", "bisection", "coupling", "inference", "window_method", "timeline", "protocols"),
-        *("undecided", "categorical", "quilt", "binary", "noise", "witness", "papers"),
+        *("undecided", "categorical", "quilt", "binary", "thinning", "regimes"),
+        *("noise", "witness", "papers"),
     ],
     "broker": ["contract", "mqtt", "service", "provision", "reference", "commands"],
     "agent": [

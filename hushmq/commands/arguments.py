@@ -47,13 +47,13 @@ def interval(text: str) -> tuple[float, float]:
     return ends
 
 
-def add_chains(parser: argparse.ArgumentParser) -> None:
+def add_chains(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """`--q` and `--r`, a binary chain or intervals of them."""
     for name, step in (("--q", "0→1"), ("--r", "1→0")):
         parser.add_argument(
             name,
             type=interval,
-            required=True,
+            required=required,
             metavar=name[2:].upper(),
             help=f"chance per tick of {step}, inside (0, 1), or an interval of it, LOW:HIGH",
         )

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from hushmq.broker.contract.problem import Problem
 from hushmq.commands.answer import Line, answer
-from hushmq.commands.arguments import (
-    add_adversary,
-    add_chains,
-    add_epsilon,
-    add_json,
-    chains_of,
-    naming_input,
-)
-from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss, optimal_noise
+from hushmq.commands.arguments import add_adversary, add_epsilon, add_json, naming_input
+from hushmq.commands.stream_model import add_stream, add_stride, stream_of
 
 NOTES = """The noise flips a 0 with probability rho0 and a 1 with probability rho1. Among all noise with at most
 this loss it maximises the signal 1 - rho0 - rho1. With --weights stationary it minimises the share of
@@ -28,15 +19,25 @@ given. scale is the Laplace scale of a count over any windows instead, against t
 With intervals the loss holds for every chain in them. undecided is the loss of the same noise to whoever
 knows only the intervals, and learns from the stream which chain it is as well.
 
+With --stride only every M-th tick is published, and each may have less noise; the loss is that at any tick,
+published or not. Slow chains tell more that way.
+
+REGIMES.json holds a chain with hidden regimes; a step first draws the new regime, then the bit by that
+regime's q and r:
+  {"regimes": {"transition": [[0.997, 0.003], [0.004, 0.996]],
+               "chains": [{"q": 0.047, "r": 0.383}, {"q": 0.454, "r": 0.026}]}}
+
 examples:
   hushmq calibrate --q 0.0893 --r 0.1092 --epsilon 1
   hushmq calibrate --q 0.0893 --r 0.1092 --epsilon 1 --adversary prior --json
-  hushmq calibrate --q 0.1:0.15 --r 0.2:0.25 --epsilon 4 --adversary undecided"""
+  hushmq calibrate --q 0.1:0.15 --r 0.2:0.25 --epsilon 4 --adversary undecided
+  hushmq calibrate --q 0.004 --r 0.012 --epsilon 2 --stride auto
+  hushmq calibrate --regimes REGIMES.json --epsilon 4 --adversary prior --stride auto"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = NOTES
-    add_chains(parser)
+    add_stream(parser)
     add_epsilon(parser)
     add_adversary(parser)
     parser.add_argument(
@@ -45,21 +46,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="equal",
         help="the weights of a flipped 0 and a flipped 1 in the objective (default equal)",
     )
+    add_stride(parser, auto=True)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    theta, chains = chains_of(args)
-    if args.weights == "stationary" and not theta.single:
-        raise Problem(
-            "--weights: stationary needs one chain, not intervals: give --q and --r one number each"
-        )
-    weights = (theta.r_low, theta.q_low) if args.weights == "stationary" else None
-    with naming_input(f"--epsilon {args.epsilon:g} with {chains}"):
-        noise = optimal_noise(theta, args.epsilon, args.adversary, weights)
-        scale = count_scale(theta, args.epsilon)
-        reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
-        undecided = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary="undecided")
+    stream = stream_of(args, args.weights)
+    with naming_input(f"--epsilon {args.epsilon:g} with {stream.in_words}"):
+        stride, noise = stream.noise(args.epsilon, args.adversary, args.stride)
+        scale = stream.count_scale(args.epsilon)
+        reached = stream.loss(noise, args.adversary, stride)
+        undecided = stream.loss(noise, "undecided", stride) if stream.undecided else None
     lines = [
         Line("rho0", noise.rho0, "a 0 is sent as 1 with this probability"),
         Line("rho1", noise.rho1, "a 1 is sent as 0 with this probability"),
@@ -67,25 +64,9 @@ def run(args: argparse.Namespace) -> int:
         Line("tau1", noise.tau1, "nats towards 1 from one sample"),
         Line("epsilon", reached, f"loss reached, {args.adversary} adversary"),
         Line("scale", scale, "Laplace scale of one count, prior adversary"),
+        Line("stride", stride, "of so many ticks one is published"),
     ]
-    if not theta.single:
+    if undecided is not None:
         lines.append(Line("undecided", undecided, "loss to whoever knows the intervals alone"))
     answer(lines, as_json=args.json)
     return 0
-
-
-def count_scale(theta: BinaryTheta, epsilon: float) -> float:
-    """The Laplace scale of a count over any set of disjoint windows, 1/τ with τ the largest tilt within ε.
-
-    docs/theory.md, Theorem 3. A count has equal tilts towards both states. For q+r < 1 the directions are independent,
-    so τ = min(log M0, log M1); otherwise each depends on both tilts, and bisection finds the largest equal pair.
-    """
-    low, high = sorted(largest_tilts(theta, epsilon, "prior"))
-    if theta.q_high + theta.r_high >= 1.0:
-        while high - low > 1e-12 * high:
-            middle = 0.5 * (low + high)
-            if loss(theta, tau0=middle, tau1=middle, adversary="prior") <= epsilon:
-                low = middle
-            else:
-                high = middle
-    return 1.0 / low

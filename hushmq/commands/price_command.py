@@ -6,30 +6,25 @@ import argparse
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.answer import Line, answer
-from hushmq.commands.arguments import (
-    add_adversary,
-    add_chains,
-    add_json,
-    chains_of,
-    naming_input,
-    probability,
-)
+from hushmq.commands.arguments import add_adversary, add_json, naming_input, probability
+from hushmq.commands.stream_model import add_stream, add_stride, stream_of
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
-from hushmq.pufferfish.binary.stream_loss import loss
 
 NOTES = """The loss of an endless stream: the largest change of the log odds on the state at any one tick, rounded up.
 With intervals it is that of the worst chain in them; undecided is the loss to whoever knows only the
-intervals, and learns from the stream which chain it is as well.
+intervals, and learns from the stream which chain it is as well. With --stride only every M-th tick is
+published. REGIMES.json holds a chain with hidden regimes, as described by hushmq calibrate --help.
 
 examples:
   hushmq price --q 0.0893 --r 0.1092 --rho0 0.35 --rho1 0.28
   hushmq price --q 0.2 --r 0.2 --rho0 0.1641 --rho1 0.1641 --adversary prior --json
-  hushmq price --q 0.1:0.15 --r 0.2:0.25 --rho0 0.35 --rho1 0.28"""
+  hushmq price --q 0.1:0.15 --r 0.2:0.25 --rho0 0.35 --rho1 0.28
+  hushmq price --regimes REGIMES.json --rho0 0.26 --rho1 0.14 --stride 5 --adversary prior"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = NOTES
-    add_chains(parser)
+    add_stream(parser)
     for name, flip in (("--rho0", "a 0 is sent as 1"), ("--rho1", "a 1 is sent as 0")):
         parser.add_argument(
             name,
@@ -39,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help=f"the probability that {flip}, inside (0, 1); the two sum to less than 1",
         )
     add_adversary(parser)
+    add_stride(parser, auto=False)
     add_json(parser)
 
 
@@ -49,12 +45,15 @@ def run(args: argparse.Namespace) -> int:
             "says nothing about the state"
         )
     noise = BinaryNoise(args.rho0, args.rho1)
-    theta, chains = chains_of(args)
-    with naming_input(f"--rho0 {args.rho0:g} --rho1 {args.rho1:g} with {chains}"):
-        reached = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary=args.adversary)
-        undecided = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary="undecided")
-    lines = [Line("epsilon", reached, f"loss at any tick, {args.adversary} adversary")]
-    if not theta.single:
+    stream = stream_of(args)
+    with naming_input(f"--rho0 {args.rho0:g} --rho1 {args.rho1:g} with {stream.in_words}"):
+        reached = stream.loss(noise, args.adversary, args.stride)
+        undecided = stream.loss(noise, "undecided", args.stride) if stream.undecided else None
+    lines = [
+        Line("epsilon", reached, f"loss at any tick, {args.adversary} adversary"),
+        Line("stride", args.stride, "of so many ticks one is published"),
+    ]
+    if undecided is not None:
         lines.append(Line("undecided", undecided, "loss to whoever knows the intervals alone"))
     answer(lines, as_json=args.json)
     return 0

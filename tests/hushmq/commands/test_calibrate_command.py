@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
-from hushmq.commands.calibrate_command import count_scale
+from hushmq.commands.stream_model import IntervalModel
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import loss
 from tests.hushmq.command import Hushmq
@@ -27,7 +29,7 @@ def prior_limit(epsilon: float, q: float, r: float) -> float:
 def test_noise_of_a_real_chain(hushmq: Hushmq, adversary: str, rho0: float, rho1: float) -> None:
     """Heart rate N10 at ε = 1 needs the noise of docs/theory.md, to all its digits, for both adversaries."""
     noise = hushmq("calibrate", *N10, "--epsilon", 1, "--adversary", adversary, "--json").json
-    assert list(noise) == ["rho0", "rho1", "tau0", "tau1", "epsilon", "scale"]
+    assert list(noise) == ["rho0", "rho1", "tau0", "tau1", "epsilon", "scale", "stride"]
     assert noise["rho0"] == pytest.approx(rho0, abs=5e-5)
     assert noise["rho1"] == pytest.approx(rho1, abs=5e-5)
     assert noise["tau0"] == pytest.approx(math.log((1 - noise["rho0"]) / noise["rho1"]), rel=1e-9)
@@ -87,7 +89,7 @@ def test_epsilon_is_reached_and_never_passed(
     chain = ("--q", q, "--r", r, "--adversary", adversary, "--json")
     noise = hushmq("calibrate", *chain, "--epsilon", epsilon).json
     priced = hushmq("price", *chain, "--rho0", noise["rho0"], "--rho1", noise["rho1"]).json
-    assert priced == {"epsilon": noise["epsilon"]}
+    assert priced == {"epsilon": noise["epsilon"], "stride": 1}
     assert epsilon - 1e-9 <= noise["epsilon"] <= epsilon
 
 
@@ -110,7 +112,8 @@ def test_scale_is_for_the_prior_adversary(
 @pytest.mark.parametrize(("q", "r"), [(0.7, 0.6), (0.9, 0.2), (0.95, 0.95)])
 def test_scale_of_a_count_that_alternates(q: float, r: float, epsilon: float) -> None:
     """For q+r > 1 the scale is within ε, and one a millionth smaller is not."""
-    theta, scale = BinaryTheta.point(q, r), count_scale(BinaryTheta.point(q, r), epsilon)
+    theta = BinaryTheta.point(q, r)
+    scale = IntervalModel(theta, "").count_scale(epsilon)
     assert loss(theta, tau0=1 / scale, tau1=1 / scale, adversary="prior") <= epsilon
     less = scale * (1 - 1e-6)
     assert loss(theta, tau0=1 / less, tau1=1 / less, adversary="prior") > epsilon
@@ -135,7 +138,8 @@ def test_lines_for_a_person(hushmq: Hushmq) -> None:
     lines = hushmq("calibrate", *N10, "--epsilon", 1).out.splitlines()
     assert lines[0] == "rho0     0.481757  a 0 is sent as 1 with this probability"
     assert lines[4] == "epsilon  1         loss reached, informed adversary"
-    assert len(lines) == 6
+    assert lines[6] == "stride   1         of so many ticks one is published"
+    assert len(lines) == 7
 
 
 RIGHT = {"--q": "0.1", "--r": "0.2", "--epsilon": "1"}
@@ -175,10 +179,92 @@ def test_missing_option(hushmq: Hushmq, option: str) -> None:
     """What is missing is named, with what it takes."""
     words = [word for pair in RIGHT.items() if pair[0] != option for word in pair]
     complaint = hushmq("calibrate", *words).complaint
-    assert complaint.startswith(f"hushmq: the following arguments are required: {option}; {option}: ")
+    if option == "--epsilon":
+        assert complaint.startswith("hushmq: the following arguments are required: --epsilon; --epsilon: ")
+    else:
+        assert complaint == f"hushmq: {option}: missing; give --q and --r, or --regimes\n"
 
 
 def test_beyond_double_precision(hushmq: Hushmq) -> None:
     """A chain that all but never moves leaves no noise to choose at a small ε: said in one line, no traceback."""
     complaint = hushmq("calibrate", "--q", 1e-250, "--r", 1e-250, "--epsilon", 1e-9).complaint
     assert complaint.startswith("hushmq: --epsilon 1e-09 with --q 1e-250 --r 1e-250: ")
+
+
+REGIMES = {
+    "regimes": {
+        "transition": [[0.9966, 0.0034], [0.0034, 0.9966]],
+        "chains": [{"q": 0.0473, "r": 0.3827}, {"q": 0.4536, "r": 0.0264}],
+    }
+}
+
+
+@pytest.fixture
+def regimes(tmp_path: Path) -> Path:
+    file = tmp_path / "regimes.json"
+    file.write_text(json.dumps(REGIMES))
+    return file
+
+
+def test_a_chain_with_regimes(hushmq: Hushmq, regimes: Path) -> None:
+    """Noise and stride for regimes keep ε, and `price` states the same loss."""
+    given = ("--regimes", regimes, "--adversary", "prior", "--json")
+    found = hushmq("calibrate", *given, "--epsilon", 4, "--stride", "auto").json
+    assert list(found) == ["rho0", "rho1", "tau0", "tau1", "epsilon", "scale", "stride"]
+    assert 2 <= found["stride"] <= 8
+    noise = ("--rho0", found["rho0"], "--rho1", found["rho1"], "--stride", found["stride"])
+    assert hushmq("price", *given, *noise).json == {"epsilon": found["epsilon"], "stride": found["stride"]}
+    assert 3.96 <= found["epsilon"] <= 4.0
+
+
+def test_regimes_are_promised_against_the_prior_adversary_only(hushmq: Hushmq, regimes: Path) -> None:
+    """Said in one line, with what to write."""
+    complaint = hushmq("calibrate", "--regimes", regimes, "--epsilon", 1).complaint
+    assert complaint.startswith("hushmq: --adversary: informed has no proven loss for hidden regimes")
+    assert complaint.endswith("write --adversary prior\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"chains": []}, "regimes: chains: 0 regimes; there must be 1 to 3"),
+        ({"chains": [{"q": 0.1, "r": 0.2}]}, "regimes: transition: it must have 1 rows of 1 numbers"),
+        ({"transition": [[0.5, 0.6], [0.5, 0.5]]}, "regimes: transition[0]: probabilities that sum to 1"),
+        ({"transition": [[1.0, 0.0], [0.0, 1.0]]}, "regimes: transition: every regime must be reached"),
+    ],
+)
+def test_a_file_that_is_no_chain(hushmq: Hushmq, regimes: Path, change: dict[str, object], says: str) -> None:
+    """The file, the field and what it takes are named."""
+    regimes.write_text(json.dumps({"regimes": {**REGIMES["regimes"], **change}}))
+    complaint = hushmq("calibrate", "--regimes", regimes, "--epsilon", 1, "--adversary", "prior").complaint
+    assert complaint.startswith(f"hushmq: {regimes}: {says}")
+
+
+def test_a_strided_chain(hushmq: Hushmq) -> None:
+    """--stride for one chain, both adversaries, and auto is better than every tick."""
+    for adversary in ("prior", "informed"):
+        chain = (*N10, "--adversary", adversary, "--json")
+        found = hushmq("calibrate", *chain, "--epsilon", 2, "--stride", "auto").json
+        every = hushmq("calibrate", *chain, "--epsilon", 2).json
+        assert found["stride"] > 4
+        assert found["rho0"] + found["rho1"] < every["rho0"] + every["rho1"]
+        noise = ("--rho0", found["rho0"], "--rho1", found["rho1"], "--stride", found["stride"])
+        priced = hushmq("price", *chain, *noise).json
+        assert priced["epsilon"] == pytest.approx(found["epsilon"], rel=1e-12)
+        assert 1.999 <= priced["epsilon"] <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--stride", "0"), "argument --stride: '0' is not a whole number from 1 to 65536"),
+        (("--stride", "often"), "argument --stride: 'often' is not a whole number from 1 to 65536"),
+        (("--q", "0.1:0.2", "--stride", "3"), "--stride: it needs one chain, not intervals"),
+        (("--weights", "stationary", "--stride", "3"), "--weights: stationary is for --stride 1"),
+        (("--regimes", "no.json"), "--regimes: give either it, or --q and --r"),
+    ],
+)
+def test_options_that_do_not_go_together(hushmq: Hushmq, options: tuple[str, ...], says: str) -> None:
+    """One line that names the option and what to do."""
+    words = [word for pair in RIGHT.items() for word in pair]
+    assert hushmq("calibrate", *words, *options).complaint.startswith(f"hushmq: {says}")

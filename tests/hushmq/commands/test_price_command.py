@@ -61,7 +61,10 @@ def test_noise_that_hides_nothing(hushmq: Hushmq, adversary: str) -> None:
 def test_lines_for_a_person(hushmq: Hushmq) -> None:
     """Without --json: one line, six digits."""
     answer = hushmq("price", "--q", 0.2, "--r", 0.2, "--rho0", 0.1641, "--rho1", 0.1641)
-    assert answer.out == "epsilon  4.41147  loss at any tick, informed adversary\n"
+    assert answer.out.splitlines() == [
+        "epsilon  4.41147  loss at any tick, informed adversary",
+        "stride   1        of so many ticks one is published",
+    ]
 
 
 RIGHT = {"--q": "0.1", "--r": "0.2", "--rho0": "0.3", "--rho1": "0.3"}

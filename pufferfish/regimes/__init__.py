@@ -1,0 +1,1 @@
+"""Chains with hidden regimes: a fast binary chain inside slow ones, and the price of its tilts."""

@@ -1,0 +1,1 @@
+"""Streams of which only every m-th tick is published."""

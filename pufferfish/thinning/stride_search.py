@@ -1,0 +1,70 @@
+"""The search for a tilt within a loss, and for the stride that tells most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+
+_PRECISION = 1e-9
+LONGEST_STRIDE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class StridedNoise:
+    """A stride and the noise for it; `variance` is that of a long window's share, times its ticks."""
+
+    stride: int
+    noise: BinaryNoise
+    variance: float
+
+
+def least_error(of_stride: Callable[[int], StridedNoise], slowest: float) -> StridedNoise:
+    """The best of strides up to four times the time in which the chain forgets: first by doubling, then between.
+
+    `slowest` is the largest correlation over one tick of anything in the chain.
+    """
+    longest = LONGEST_STRIDE
+    if slowest < 1.0:
+        longest = max(1, min(LONGEST_STRIDE, round(-4.0 / math.log(max(slowest, 1e-9)))))
+    tried: dict[int, StridedNoise] = {}
+    wanted = [1 << power for power in range(longest.bit_length())]
+    for factor in (1.0, 1.4, 1.15):
+        if tried:
+            best = min(tried.values(), key=lambda one: one.variance).stride
+            wanted = [max(1, round(best / factor)), min(longest, round(best * factor))]
+        for stride in wanted:
+            if stride not in tried:
+                tried[stride] = of_stride(stride)
+    return min(tried.values(), key=lambda one: one.variance)
+
+
+def tilt_within(loss_of: Callable[[float], float], epsilon: float) -> float:
+    """The largest tilt with a loss within ε, by false position in logarithms: a loss is nearly a power of its tilt."""
+
+    def excess(log_tilt: float) -> float:
+        return math.log(loss_of(math.exp(log_tilt)) / epsilon)
+
+    high = math.log(epsilon)
+    over = excess(high)
+    if over <= 0.0:
+        return epsilon
+    low = high - 4.0
+    while (under := excess(low)) > 0.0:
+        high, over, low = low, under, low - 8.0
+    moved = 0
+    while high - low > _PRECISION and under < -_PRECISION:
+        middle = low - under * (high - low) / (over - under)
+        at_middle = excess(middle)
+        # Illinois: an end that stays counts half.
+        if at_middle > 0.0:
+            under = under / 2 if moved > 0 else under
+            high, over, moved = middle, at_middle, 1
+        else:
+            over = over / 2 if moved < 0 else over
+            low, under, moved = middle, at_middle, -1
+            if at_middle > -_PRECISION:
+                break
+    return math.exp(low)

@@ -1,0 +1,81 @@
+"""The noise for one binary chain of which every m-th tick is published, and the stride that tells most."""
+
+from __future__ import annotations
+
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary import stream_loss
+from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tilt_within
+from hushmq.pufferfish.thinning.strided_chain import StridedChain
+
+_CORRECTIONS = 40
+
+
+def largest_tilts(
+    q: float, r: float, epsilon: float, *, stride: int, adversary: Adversary
+) -> tuple[float, float]:
+    """The largest tilts found towards 0 and towards 1 whose loss at every tick is within ε."""
+    tau0, tau1 = _published_tilts(q, r, epsilon, stride, adversary)
+    if stride == 1:
+        return tau0, tau1
+    # Unpublished ticks were never the worst; the result is checked with them.
+    for _ in range(_CORRECTIONS):
+        found = StridedChain(q, r, stride, tau0, tau1).loss(adversary)
+        if found <= epsilon:
+            break
+        tau0, tau1 = (tau * (1 - 1e-9) * epsilon / found for tau in (tau0, tau1))
+    return tau0, tau1
+
+
+def _published_tilts(
+    q: float, r: float, epsilon: float, stride: int, adversary: Adversary
+) -> tuple[float, float]:
+    """The largest tilts within ε at published ticks.
+
+    Where a stride keeps the order of likelihood ratios, a direction depends on its own tilt alone. Where it turns it
+    around, both are the same.
+    """
+
+    def towards(bit: int) -> float:
+        return tilt_within(
+            lambda tau: StridedChain(q, r, stride, tau, tau).published_losses(adversary)[bit],
+            epsilon * (1 - 1e-9),
+        )
+
+    if stride == 1:
+        return stream_loss.largest_tilts(BinaryTheta.point(q, r), epsilon, adversary)
+    tau0, tau1 = towards(0), towards(1)
+    if q + r > 1.0 and stride % 2 == 1:
+        tau0 = tau1 = min(tau0, tau1)
+    return tau0, tau1
+
+
+def strided_noise(q: float, r: float, epsilon: float, *, stride: int, adversary: Adversary) -> StridedNoise:
+    """The noise for one stride with the most signal within ε."""
+    noise = BinaryNoise.of_tilts(*largest_tilts(q, r, epsilon, stride=stride, adversary=adversary))
+    return StridedNoise(stride, noise, share_variance(q, r, noise, stride))
+
+
+def best_stride(q: float, r: float, epsilon: float, adversary: Adversary) -> StridedNoise:
+    """The stride and the noise with the least error of a long window's share."""
+
+    def at_published(stride: int) -> StridedNoise:
+        noise = BinaryNoise.of_tilts(*_published_tilts(q, r, epsilon, stride, adversary))
+        return StridedNoise(stride, noise, share_variance(q, r, noise, stride))
+
+    return strided_noise(
+        q, r, epsilon, stride=least_error(at_published, abs(1.0 - q - r)).stride, adversary=adversary
+    )
+
+
+def share_variance(q: float, r: float, noise: BinaryNoise, stride: int) -> float:
+    """The variance of the estimated share of ones of a long window about its true share, times the window's ticks.
+
+    That of the noise on the published ticks, and that of taking every `stride`-th tick for all of them.
+    """
+    ones, correlation = q / (q + r), 1.0 - q - r
+    flips = (1 - ones) * noise.rho0 * (1 - noise.rho0) + ones * noise.rho1 * (1 - noise.rho1)
+    thinned = correlation**stride
+    sampling = stride * (1 + thinned) / (1 - thinned) - (1 + correlation) / (1 - correlation)
+    return stride * flips / noise.signal**2 + max(0.0, ones * (1 - ones) * sampling)
