@@ -118,7 +118,7 @@ def test_stream_and_windows_together_stay_within_epsilon_for_operators(tmp_path:
     with pytest.raises(Rejected) as caught:
         settled().offer(NOISE, sign(noise(1)), {})
     assert caught.value.reason == Reason.LOSS_ABOVE_EPSILON
-    roomy = noise(1, epsilon=1.2)
+    roomy = noise(1, epsilon=1.0)
     together = loss(
         WIDE.chains,
         tau0=binary_noise_of(roomy.noise).tau0 + 1 / 20,
@@ -253,7 +253,7 @@ def test_released_once_with_the_same_bytes_whatever_crashes(
     chain = SimulatedChain.binary(0.25, 0.35, 7, int(config.read_text().split("start_tick = ")[1].split()[0]))
     with Peer(broker) as peer, subscriber(broker) as heard:
         peer.push(policy(device_windows=with_windows(hour=20.0)))
-        peer.push(noise(epsilon=1.2))
+        peer.push(noise(epsilon=1.0))
         nth = 8 if name == "_pump_releases" else 3
         code = CRASH.format(module=module, owner=owner, name=name, after=after, nth=nth)
         with process(config, code=code, log=log) as child:

@@ -87,7 +87,7 @@ def settled(config: Path, form: str, **changes: Any) -> None:
     """Store a policy and a noise setting for it."""
     discretiser = Threshold(at=75.0, hysteresis=1.0) if form == "number" else Labels()
     fields = {"period_ms": PERIOD_MS, "discretiser": discretiser, "device_windows": WINDOWS} | changes
-    store_settings(config, policy(**fields), noise(epsilon=1.2))
+    store_settings(config, policy(**fields), noise(epsilon=1.0))
 
 
 def everything_sent(

@@ -268,7 +268,7 @@ def test_a_stage_that_fails_names_no_value(tmp_path: Path, module: str, path: st
     settings.mkdir(parents=True)
     windows = {"hour": DeviceWindow(ticks=100, scale=20.0)}
     (settings / "policy.json").write_bytes(sign(policy(device_windows=windows)))
-    (settings / "noise-motion.json").write_bytes(sign(noise(epsilon=1.2)))
+    (settings / "noise-motion.json").write_bytes(sign(noise(epsilon=1.0)))
     owner, name = path.split(".")
     code = f"""
 from {module} import {owner}

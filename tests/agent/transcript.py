@@ -77,7 +77,8 @@ class Driven:
         self.hands, self.wire = hands, wire
         self.agent = AgentDaemon(load(config, {}), log=logger("debug", "json", self.log), clock=hands.clock())
         self.agent._connection = self.agent._publisher._connection = cast("Connection", wire)
-        assert self.agent._settings.load(self.agent._periods()) == []
+        refused = self.agent._settings.load(self.agent._periods())
+        assert not refused, [str(one) for one in refused]
         self.agent._streams.follow_settings()
 
     @property
