@@ -78,7 +78,11 @@ password_file = "{password}"
             tmp_path, proxy.port, publish="beat_ms = 50\nlinger_ms = 2500", sections=sources
         )
         everything = policy().model_copy(
-            update={"streams": dict.fromkeys(("motion", "sound", "light", "door"), stream_policy())}
+            update={
+                "streams": dict.fromkeys(
+                    ("motion", "sound", "light", "door"), stream_policy(independent=True)
+                )
+            }
         )
         with Peer(broker) as peer, process(config, log=tmp_path / "log") as child:
             peer.push(everything)
