@@ -1,8 +1,10 @@
 """The second step of closing a window: decide what it may spend, and write that into the ledger.
 
 A device may carry the noise of any setting ever issued to it, whatever version a batch claims: so the least noise
-decides what the window may spend and what its entry costs. The entry names the least of the cohort's; devices with
-device-specific settings are checked one by one.
+decides what the window may spend and what its entry costs. Which noise that is depends on the tilt, and the tilts of
+entries over the same ticks add: so the entry names the one of the cohort's that protects least for the sums that it
+makes. If none does for all of its ticks, the window is not charged. Devices with device-specific settings are checked
+one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.ledger.public_account import ProposedDebit
 from hushmq.calibrator.ledger.window_spending import Spending
-from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import ledger
 from hushmq.pufferfish.protocols import Noise
@@ -69,7 +70,11 @@ def _debit(
     db: Connection, span: Span, spent: Spending, noises: Mapping[int, Noise], accounts: LiveAccounts
 ) -> Charge | ChargeRefused:
     """Write the entry if the public budget allows it for the cohort and for every device."""
-    version = _least_protecting(noises, spent.tilt)
+    version = accounts.public.least_protecting(noises, span.first, span.last, spent.tilt)
+    if version is None:
+        return ChargeRefused(
+            "no noise is the least protecting at all of its ticks, beside what was charged before"
+        )
     proposed = accounts.public.propose(Debit(span.first, span.last, spent.tilt, noises[version]))
     budget = accounts.policy.epsilon.public
     after = accounts.price_with(proposed)
@@ -82,11 +87,6 @@ def _debit(
             return ChargeRefused(f"the loss of {device} would be {loss:.4f} of {budget:g}", loss)
     entry = _write_entry(db, span, spent, version=version, noise=noises[version])
     return Charge(entry, spent, after.epsilon, proposed)
-
-
-def _least_protecting(noises: Mapping[int, Noise], tilt: int) -> int:
-    """The version of the noise behind which a tilt on sanitized states says most about the true ones."""
-    return max(noises, key=lambda version: noises[version].amplified(tilt / NANO))
 
 
 def _write_entry(db: Connection, span: Span, spent: Spending, *, version: int, noise: Noise) -> int:

@@ -9,7 +9,9 @@ For more than two states the noise is an emission matrix B, and amplified(B, w) 
 states and sets S of outputs, log( (1 + (e^w−1)·B[u](S)) / (1 + (e^w−1)·B[v](S)) ) (pufferfish/categorical/emission.py).
 
 amplified is not subadditive: two things counted from the SAME sanitized states share their noise. So the ledger
-keeps w itself; the w of one tick are added first and amplified once.
+keeps w itself; the w of one tick are added first and amplified once, through the least protecting of the noises that
+its entries name. Which one protects least depends on w, so each entry names one that does for the sums that it makes
+(`PublicAccount.least_protecting`).
 """
 
 from __future__ import annotations

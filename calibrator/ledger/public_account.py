@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -86,6 +86,20 @@ class PublicAccount:
             self._followed = entry
         self.entries += len(new)
         self._timeline = self.theta.timeline(self.adversary, self.held())
+
+    def least_protecting(self, noises: Mapping[int, Noise], first: int, last: int, tilt: int) -> int | None:
+        """The version that a debit of this tilt names, so that no other of these noises makes any of its ticks dearer.
+
+        The order of two noises can be another one for the sum of two tilts than for each of them. None if no version
+        is the worst, beside what the ticks were charged through before, for the sums at all of them.
+        """
+        by_tilt = sorted(noises, key=lambda version: -noises[version].amplified(tilt / NANO))
+        for version in by_tilt:
+            debit = Debit(first, last, tilt, noises[version])
+            pieces = [piece.charged(debit) for piece in self._touched(debit)]
+            if all(joint_tilt(piece.tilt, noises.values()) <= piece.tau for piece in pieces):
+                return version
+        return None
 
     def propose(self, debit: Debit) -> ProposedDebit:
         """The account with the debit; the account itself does not change."""

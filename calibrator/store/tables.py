@@ -153,9 +153,9 @@ ledger = Table(
     sqlite_autoincrement=True,
 )
 """Append-only. `tilt` is what the entry costs on the sanitized states of each member, in nano-nats rounded up. `noise`
-is the version of the setting with the least noise any of those states can carry, through which the tilt is amplified
-when the ledger is priced; `noise_digest` stands for that noise itself. `digest` covers the entry and the one before
-it (calibrator/ledger/high_water_mark.py)."""
+is the version of the setting with the least noise any of those states can carry, for the sum of the tilts of a tick,
+through which that sum is amplified when the ledger is priced; `noise_digest` stands for that noise itself. `digest`
+covers the entry and the one before it (calibrator/ledger/high_water_mark.py)."""
 
 statistic = Table(
     "statistic",
