@@ -32,7 +32,7 @@ EPSILON = 1.0
 def attacks(job: Job) -> Iterator[AttackOutcome]:
     """README's Θ by simulated streams; a Θ with room for the undecided adversary by its worst transcript, exactly."""
     noise = optimal_noise(README, EPSILON, "informed")
-    streams, ticks = (60, 12_000) if job.quick else (1000, 15_000)
+    streams, ticks = (60, 12_000) if job.quick else (300, 15_000)
     moved = simulated(noise, streams, ticks, job.rng("mixture"))
     beyond = int((moved > EPSILON).sum())
     share = lower_confidence_bound(beyond, streams, ERROR)

@@ -1,8 +1,7 @@
-"""A chain inside hidden regimes: a regime is a slow chain, and each has its own q and r (docs/theory-world.md, W5).
+"""A chain inside hidden regimes: a regime is a slow chain, and each has its own q and r (docs/theory-regimes.md).
 
-Fitted to a raw recording by expectation maximisation, which is more than any reader of the stream has. The product
-states (regime, bit) form a chain, under which the loss of a constant output is exact and an attacker's posterior is
-computed by the forward–backward algorithm.
+Fitted to a raw recording by expectation maximisation, which is more than any reader of the stream has. Its loss is that
+of docs/theory-regimes.md; an attacker's posterior is computed by the forward–backward algorithm on (regime, bit).
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from numpy.typing import NDArray
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.quilt.markov_chain import Chain
+from hushmq.pufferfish.regimes.product_tilt import product_loss
+from hushmq.pufferfish.regimes.regime_chain import RegimeChain
 
 Bits = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -77,48 +78,17 @@ class RegimeModel:
         return RegimeModel(change / change.sum(axis=1, keepdims=True), moves)
 
     @property
-    def chain(self) -> Chain:
-        """The chain of product states 2·regime + bit."""
-        P = np.zeros((4, 4))
-        for regime in (0, 1):
-            for x in (0, 1):
-                for after in (0, 1):
-                    leave = self.moves[after, x]
-                    P[2 * regime + x, 2 * after + x] = self.change[regime, after] * (1 - leave)
-                    P[2 * regime + x, 2 * after + 1 - x] = self.change[regime, after] * leave
-        return Chain(P)
-
-    def log_likelihood(self, bits: Bits) -> float:
-        """Per tick, of a raw recording."""
-        P, law = self.chain.transition, self.chain.stationary()
-        state, total = law * (np.arange(4) % 2 == bits[0]), 0.0
-        for bit in bits[1:].tolist():
-            state = (state @ P) * (np.arange(4) % 2 == bit)
-            total += math.log(state.sum())
-            state = state / state.sum()
-        return total / (len(bits) - 1)
+    def chain(self) -> RegimeChain:
+        """As the mathematics prices it, regimes in order of their share of ones."""
+        return RegimeChain.of(self.change.tolist(), [(q, r) for q, r in self.moves.tolist()])
 
     def loss(self, noise: BinaryNoise) -> float:
-        """The loss of the two constant outputs on an endless stream to the prior adversary: at least this is lost."""
-        chain = self.chain
-        law, back = chain.stationary(), chain.reversal().transition
-        found = 0.0
-        for bit, tau in ((0, noise.tau0), (1, noise.tau1)):
-            here = np.arange(4) % 2 == bit
-            tilt = np.where(here, math.exp(tau), 1.0)
-            total = law * _fixed(chain.transition, tilt) * _fixed(back, tilt)
-            found = max(
-                found,
-                tau
-                + math.log(total[here].sum() / law[here].sum())
-                - math.log(total[~here].sum() / law[~here].sum()),
-            )
-        return found
+        """The loss of the constant outputs on an endless stream to the prior adversary: at least this is lost."""
+        return product_loss(self.chain, noise.tau0, noise.tau1)
 
     def moved(self, outputs: Bits, noise: BinaryNoise) -> Floats:
         """By how much the log-odds of every tick move, given all outputs."""
-        chain = self.chain
-        law, P = chain.stationary(), chain.transition
+        law, P = np.array(self.chain.stationary), np.array(self.chain.kernel)
         bit = np.arange(4) % 2
         seen = np.array([[1 - noise.rho0, noise.rho1], [noise.rho0, 1 - noise.rho1]])[:, bit]
         forward = np.empty((len(outputs), 4))
@@ -134,15 +104,3 @@ class RegimeModel:
             after = P @ (seen[outputs[t]] * after)
             after = after / after.max()
         return np.abs(found - math.log(law[bit == 1].sum() / law[bit == 0].sum()))
-
-
-def _fixed(P: Floats, tilt: Floats) -> Floats:
-    """The limit of (P·diag(tilt))^n·1, up to a factor."""
-    worth = np.ones(len(P))
-    for _ in range(100_000):
-        step = P @ (tilt * worth)
-        step = step / step.max()
-        if np.abs(step - worth).max() < 1e-14:
-            break
-        worth = step
-    return np.asarray(step, dtype=np.float64)
