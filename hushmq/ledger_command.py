@@ -8,8 +8,12 @@ from pathlib import Path
 from hushmq.calibrator.commands import ledger_commands as ledger_cli
 from hushmq.commands.answer import Line, answer
 from hushmq.commands.arguments import add_adversary, add_json, naming_input
-from hushmq.commands.timeline_file import FORMAT, read_history
+from hushmq.commands.stream_model import check_regime_adversary
+from hushmq.commands.timeline_file import FORMAT, History, read_history
+from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import price
+from hushmq.pufferfish.timeline.entry import Price
 
 NOTES = f"""The largest loss at any tick, and a tick that attains it.
 
@@ -54,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         return ledger_cli.run(args)
     history = read_history(args.timeline)
     with naming_input(str(args.timeline)):
-        found = price(history.entries, history.theta, args.adversary, span=(1, history.ticks))
+        found = _price(history, args.adversary)
     answer(
         [
             Line("epsilon", found.epsilon, f"largest loss at any tick, {args.adversary} adversary"),
@@ -63,6 +67,16 @@ def run(args: argparse.Namespace) -> int:
         as_json=args.json,
     )
     return 0
+
+
+def _price(history: History, adversary: Adversary) -> Price:
+    span = (1, history.ticks)
+    if isinstance(history.chain, BinaryTheta):
+        return price(history.entries, history.chain, adversary, span=span)
+    from hushmq.pufferfish.regimes import regime_timeline  # noqa: PLC0415  # needs numpy
+
+    check_regime_adversary(adversary)
+    return regime_timeline.price(history.entries, history.chain, span)
 
 
 def _plot(args: argparse.Namespace) -> int:

@@ -108,14 +108,14 @@ class RegimeModel:
         self._chain, self._engine = read_regimes(path), regime_noise
 
     def noise(self, epsilon: float, adversary: Adversary, stride: Stride) -> tuple[int, BinaryNoise]:
-        _check_prior(adversary)
+        check_regime_adversary(adversary)
         if stride == "auto":
             best = self._engine.best_stride(self._chain, epsilon)
             return best.stride, best.noise
         return stride, self._engine.optimal_noise(self._chain, epsilon, stride)
 
     def loss(self, noise: BinaryNoise, adversary: Adversary, stride: int) -> float:
-        _check_prior(adversary)
+        check_regime_adversary(adversary)
         return self._engine.loss(self._chain, *noise.tilts, stride)
 
     def count_scale(self, epsilon: float) -> float:
@@ -126,7 +126,8 @@ class RegimeModel:
         return 1.0 / low
 
 
-def _check_prior(adversary: Adversary) -> None:
+def check_regime_adversary(adversary: Adversary) -> None:
+    """Problem unless a loss for hidden regimes is proved against this adversary."""
     if adversary == "informed":
         raise Problem(
             "--adversary: informed has no proven loss for hidden regimes, which go on behind every known state: "

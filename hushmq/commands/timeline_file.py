@@ -9,13 +9,16 @@ from pydantic import Field
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.json_file import JsonObject, read_json
+from hushmq.commands.regime_file import RegimesObject
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.regimes.regime_chain import RegimeChain
 from hushmq.pufferfish.timeline.entry import Entry
 
 FORMAT = """TIMELINE.json, ticks counted from 1; an entry tilts each of its ticks, and tilts at one tick add up:
   {"q": 0.0893, "r": 0.1092, "ticks": 120,
    "entries": [{"first": 1, "last": 60, "tau": 0.05},
-               {"first": 31, "last": 90, "tau0": 0.04, "tau1": 0.03}]}"""
+               {"first": 31, "last": 90, "tau0": 0.04, "tau1": 0.03}]}
+Instead of q and r it may have "regimes", as in a file for hushmq calibrate --regimes."""
 
 TILT = "a tilt in nats, a finite number, 0 or more"
 Tilt = Annotated[float, Field(ge=0, description=TILT)]
@@ -51,8 +54,13 @@ class EntryObject(JsonObject):
 class TimelineFile(JsonObject):
     """The whole file."""
 
-    q: float = Field(gt=0, lt=1, description="a number above 0 and below 1, the chance per tick of 0→1")
-    r: float = Field(gt=0, lt=1, description="a number above 0 and below 1, the chance per tick of 1→0")
+    q: float | None = Field(
+        default=None, gt=0, lt=1, description="a number above 0 and below 1, the chance per tick of 0→1"
+    )
+    r: float | None = Field(
+        default=None, gt=0, lt=1, description="a number above 0 and below 1, the chance per tick of 1→0"
+    )
+    regimes: RegimesObject | None = Field(default=None, description="an object with transition and chains")
     ticks: int = Field(ge=1, description="a whole number, 1 or more")
     entries: list[EntryObject] = Field(description="a list of entries")
 
@@ -60,7 +68,7 @@ class TimelineFile(JsonObject):
 class History(NamedTuple):
     """A timeline as the file states it."""
 
-    theta: BinaryTheta
+    chain: BinaryTheta | RegimeChain
     ticks: int
     entries: list[Entry]
 
@@ -69,4 +77,14 @@ def read_history(path: Path) -> History:
     """The timeline in a file; Problem, which names the field, where it is wrong."""
     found = read_json(path, TimelineFile)
     entries = [one.entry(f"{path}: entries[{i}]", found.ticks) for i, one in enumerate(found.entries)]
-    return History(BinaryTheta.point(found.q, found.r), found.ticks, entries)
+    return History(_chain(path, found), found.ticks, entries)
+
+
+def _chain(path: Path, found: TimelineFile) -> BinaryTheta | RegimeChain:
+    if found.regimes is not None:
+        if found.q is not None or found.r is not None:
+            raise Problem(f"{path}: regimes: give either it, or q and r")
+        return found.regimes.chain(str(path))
+    if found.q is None or found.r is None:
+        raise Problem(f"{path}: {'q' if found.q is None else 'r'}: missing; give q and r, or regimes")
+    return BinaryTheta.point(found.q, found.r)

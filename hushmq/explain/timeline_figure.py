@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from hushmq.broker.contract.problem import Problem
 from hushmq.commands.timeline_file import History
 from hushmq.explain.figure import Curve, Figure, LabelledPoint, Panel
 from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
 from hushmq.pufferfish.timeline.entry import Entry
 
@@ -14,9 +16,12 @@ SHOWN = 300
 
 def timeline_figure(history: History, adversary: Adversary, budget: float | None) -> Figure:
     """Two panels over the same ticks: the loss, and the tilts towards 0 and 1."""
+    theta = history.chain
+    if not isinstance(theta, BinaryTheta):
+        raise Problem("regimes: this figure needs q and r; hushmq ledger price takes regimes")
     # A timeline has one chain, for which there is nothing undecided.
     known: Adversary = "prior" if adversary == "undecided" else adversary
-    timeline = BinaryTimeline(history.theta, known, history.entries, span=(1, history.ticks))
+    timeline = BinaryTimeline(theta, known, history.entries, span=(1, history.ticks))
     price = timeline.price()
     ticks = _shown(history.ticks, price.tick)
     curves = [Curve(f"loss, {adversary} adversary", ticks, [loss_at(timeline, tick) for tick in ticks])]
@@ -25,7 +30,6 @@ def timeline_figure(history: History, adversary: Adversary, budget: float | None
         curves.append(Curve(f"budget {budget:g}", [1, history.ticks], [budget, budget], reference=True))
     if price.tick is not None:
         marks.append(LabelledPoint(f"tick {price.tick}: {price.epsilon:.4g}", price.tick, price.epsilon))
-    theta = history.theta
     return Figure(
         f"What a timeline of {history.ticks} ticks gives away: q = {theta.q_low:g}, r = {theta.r_low:g}",
         [

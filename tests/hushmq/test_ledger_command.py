@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -90,11 +91,11 @@ TILT = "a tilt in nats, a finite number, 0 or more"
         ({**RIGHT, "q": "0.1"}, 'q: "0.1"; it must be a number above 0 and below 1'),
         ({**RIGHT, "q": True}, "q: true; it must be a number above 0 and below 1"),
         ({**RIGHT, "r": 1}, "r: 1; it must be a number above 0 and below 1"),
-        ({**RIGHT, "r": None}, "r: null; it must be a number above 0 and below 1"),
+        ({**RIGHT, "r": None}, "r: missing; give q and r, or regimes"),
         ({key: RIGHT[key] for key in ("q", "r", "ticks")}, "entries: missing; it must be a list of entries"),
         ({**RIGHT, "ticks": 0}, "ticks: 0; it must be a whole number, 1 or more"),
         ({**RIGHT, "ticks": 10.0}, "ticks: 10.0; it must be a whole number, 1 or more"),
-        ({**RIGHT, "entry": []}, "entry: unknown field; the fields are q, r, ticks, entries"),
+        ({**RIGHT, "entry": []}, "entry: unknown field; the fields are q, r, regimes, ticks, entries"),
         ({**RIGHT, "entries": ENTRY}, "entries: an object; it must be a list of entries"),
         ({**RIGHT, "entries": [ENTRY, 3]}, "entries[1]: 3; it must be an object {…}"),
         ({**RIGHT, "entries": [{**ENTRY, "first": 0}]}, f"entries[0]: first: 0; it must be {TICK}"),
@@ -143,3 +144,21 @@ def test_missing_words(hushmq: Hushmq) -> None:
     """Without an action or a file the line says what may stand there."""
     assert "required: price" in hushmq("ledger").complaint
     assert "TIMELINE.json: the timeline" in hushmq("ledger", "price").complaint
+
+
+def test_a_history_of_a_chain_with_regimes(hushmq: Hushmq, tmp_path: Path) -> None:
+    """`regimes` in place of q and r; one regime costs what the chain costs."""
+    entries = [{"first": 1, "last": 20, "tau": 0.3}]
+    file = tmp_path / "history.json"
+    file.write_text(json.dumps({"q": 0.1, "r": 0.2, "ticks": 30, "entries": entries}))
+    plain = hushmq("ledger", "price", file, "--adversary", "prior", "--json").json
+    one = {"transition": [[1.0]], "chains": [{"q": 0.1, "r": 0.2}]}
+    file.write_text(json.dumps({"regimes": one, "ticks": 30, "entries": entries}))
+    assert hushmq("ledger", "price", file, "--adversary", "prior", "--json").json == pytest.approx(
+        plain, abs=1e-9
+    )
+    assert "write --adversary prior" in hushmq("ledger", "price", file).complaint
+    file.write_text(json.dumps({"regimes": one, "q": 0.1, "ticks": 30, "entries": entries}))
+    assert "regimes: give either it, or q and r" in hushmq("ledger", "price", file).complaint
+    file.write_text(json.dumps({"q": 0.1, "ticks": 30, "entries": entries}))
+    assert "r: missing; give q and r, or regimes" in hushmq("ledger", "price", file).complaint

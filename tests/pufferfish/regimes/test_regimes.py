@@ -19,6 +19,8 @@ from hushmq.pufferfish.regimes import regime_noise
 from hushmq.pufferfish.regimes.product_tilt import directed_loss, product_loss
 from hushmq.pufferfish.regimes.regime_bound import StridedRegimes
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain, applied, power, stationary_law
+from hushmq.pufferfish.regimes.regime_timeline import price
+from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.oracles import states
 
 Array = NDArray[np.float64]
@@ -179,6 +181,41 @@ def test_a_stride_is_the_power_of_the_chain_where_ticks_are_published(stride: in
     zero = sum(tilted[0::2]) / sum(law[0::2])
     one = sum(tilted[1::2]) / sum(law[1::2])
     assert directed_loss(N10, 0, tau, stride) == pytest.approx(tau + math.log(zero / one), abs=1e-8)
+
+
+histories = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(0, 3), st.floats(0.1, 1.5), st.floats(0.1, 1.5)),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.one_of(regime_chains(), st.just(forgetful(0.9, 0.2, 0.7))), histories)
+def test_no_likelihood_loses_more_than_a_history_is_priced_at(
+    chain: RegimeChain, given_entries: list[tuple[int, int, float, float]]
+) -> None:
+    """Entries that overlap and leave gaps, on six ticks; where the chain is MTP2 the price is the loss itself."""
+    entries = [Entry(first, min(6, first + more), zero, one) for first, more, zero, one in given_entries]
+    tilts = [
+        (
+            sum(entry.tau0 for entry in entries if entry.first <= tick <= entry.last),
+            sum(entry.tau1 for entry in entries if entry.first <= tick <= entry.last),
+        )
+        for tick in range(1, 7)
+    ]
+    worst = worst_likelihood(chain, tilts)
+    stated = price(entries, chain, (1, 6))
+    assert worst <= stated.epsilon + 1e-7
+    if chain.is_mtp2:
+        assert stated.epsilon == pytest.approx(worst, abs=1e-6)
+
+
+def test_a_long_even_history_is_priced_like_an_endless_stream() -> None:
+    """From below; the bounds settle, and the rest of the run is not computed tick by tick."""
+    found = price([Entry(1, 20_000, 0.05, 0.05)], N10, (1, 20_000))
+    endless = regime_noise.loss(N10, 0.05, 0.05)
+    assert 0.999 * endless <= found.epsilon <= endless + 1e-6
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
