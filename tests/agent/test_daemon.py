@@ -101,6 +101,28 @@ def test_the_last_will_reports_a_killed_device_as_offline(broker: BrokerProcess,
         wait_until(lambda: peer.status == Status(online=False))
 
 
+def test_an_agent_that_hides_its_presence_works_and_leaves_no_trace_of_its_end(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """Killed, started and stopped: everything is counted, the absence is filled, and no status says that it ended."""
+    config = write_config(tmp_path, broker.port, publish='beat_ms = 50\npresence = "hidden"')
+    with Peer(broker) as peer:
+        peer.push(policy())
+        peer.push(noise())
+        with process(config, log=tmp_path / "log") as child:
+            wait_until(lambda: peer.total() > 100 and peer.statuses)
+            child.kill()
+        with process(config, log=tmp_path / "log") as child:
+            more, statuses = peer.total() + 200, len(peer.statuses)
+            wait_until(lambda: peer.total() > more and len(peer.statuses) > statuses)
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(5) == 0
+        assert peer.no_tick_was_made_twice()
+        counted = sorted(peer.counted["motion"])
+        assert counted == list(range(counted[0], counted[-1] + 1))
+        assert {status.online for status in peer.statuses} == {None}
+
+
 def test_an_outbox_damaged_while_running_is_renamed_and_the_agent_continues(
     nats: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

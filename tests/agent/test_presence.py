@@ -373,3 +373,21 @@ def test_releases_state_all_ticks_of_their_windows(tmp_path: Path) -> None:
     releases = [what for _, topic, what, _ in sent if "/release/" in topic]
     assert len(releases) >= 4
     assert all('"ticks": 40' in what for what in releases)
+
+
+def test_a_silent_source_is_reported_on_the_device_only(tmp_path: Path) -> None:
+    """`silent_after_ms` shows in the local report; nothing that leaves the device differs."""
+    runs = []
+    for name, setting in (("none", ""), ("some", "\nsilent_after_ms = 5000")):
+        hints: list[int | None] = []
+
+        def feed(agent: Driven, number: int, hints: list[int | None] = hints) -> None:
+            if number == 0:
+                agent.agent.offer(90.0)
+            hints.append(agent.agent._report().streams["motion"].silent_s)
+
+        sent, _ = everything_sent(tmp_path / name, f'kind = "offer"{setting}', "number", feed)
+        runs.append((sent, hints))
+    assert runs[0][0] == runs[1][0]
+    assert set(runs[0][1]) == {None}
+    assert runs[1][1][:9] == [None] * 5 + [5, 6, 7, 8]

@@ -444,6 +444,19 @@ def test_a_silent_device_is_waited_for_and_reported(
     }
 
 
+def test_a_device_that_hides_its_presence_is_waited_for(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be there: it is silent, not offline, until its next status."""
+    with Client(nats, "wearable-1") as hidden:
+        hidden.say(TOPICS.status("wearable-1"), encode(Status(online=None)), retain=True)
+        given = [*options(nats, key), "--yes", "--json", "--timeout", "1"]
+        capsys.readouterr()
+        assert main(["push", write(tmp_path), *given]) == 1
+        devices = json.loads(capsys.readouterr().out)["devices"]
+    assert devices["wearable-1"]["state"] == "silent"
+
+
 def test_what_is_left_of_the_budget(
     nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

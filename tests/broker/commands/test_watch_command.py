@@ -9,6 +9,7 @@ import pytest
 
 from hushmq.__main__ import main
 from hushmq.agent.device_windows import ClosedWindow, release
+from hushmq.broker.commands.watch_command import _words
 from hushmq.broker.contract.messages import Release, Status, decode, encode
 from hushmq.broker.contract.policy_message import DeviceWindow
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage
@@ -67,6 +68,13 @@ def test_lines_for_people(
     assert "online, policy 1" in text
     assert "wearable-2  malformed" in text
     assert OPS.public.id not in text
+
+
+@pytest.mark.parametrize(
+    ("online", "words"), [(True, "online, "), (False, "offline, "), (None, "presence hidden, ")]
+)
+def test_presence_is_shown_as_the_device_states_it(online: bool | None, words: str) -> None:
+    assert _words(Status(online=online, policy=1)).startswith(f"{words}policy 1")
 
 
 def test_json_lines(
