@@ -201,8 +201,8 @@ class Receiver:
 
     def _follow(self, db: Connection, payload: bytes) -> Policy | None:
         """Follow a policy; the windows that it adds begin now."""
-        before = self.followed.streams
-        adopted = self.followed.adopt(db, payload)
+        before = self.followed.last_streams
+        adopted = self.followed.adopt(db, payload, self.clocks.now())
         for name, stream in adopted.streams.items() if adopted else ():
             resume_sequences(db, name, before.get(name), stream, now=self.clocks.tick(stream))
         return adopted

@@ -22,6 +22,7 @@ from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.ledger.public_account import ProposedDebit
 from hushmq.calibrator.ledger.window_spending import Spending
+from hushmq.calibrator.policy.account_shares import least_share
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import ledger
 from hushmq.pufferfish.protocols import Noise
@@ -56,6 +57,8 @@ def charge_window(db: Connection, span: Span, accounts: LiveAccounts) -> Charge 
     noises = issued_noises(db, span.stream, of_cohort=True, by=span.last)
     if not noises:
         return ChargeRefused(f"no noise was issued that tick {span.last} can carry")
+    if least_share(db, span.stream, span.first) < policy.tilt_share:
+        return ChargeRefused("it began under a policy that left the stream a smaller share of its account")
     whole = accounts.spending(span.window, span.scope, noises.values())
     if not whole.release:
         return ChargeRefused(f"ε of {policy.epsilon.public:g} leaves less than a nano-nat for it")

@@ -21,7 +21,7 @@ from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.live_accounts import UndecidedLosses, accounts_under
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Misfit
-from hushmq.calibrator.policy.follow_policy import decode_stored
+from hushmq.calibrator.policy.follow_policy import decode_apart, decode_stored
 from hushmq.calibrator.store import tables as store
 from hushmq.calibrator.store.tick_counts import late_ticks
 from hushmq.pufferfish.protocols import Theta
@@ -70,9 +70,14 @@ class StreamLedger:
 
 
 def stored_policy(db: Connection) -> Policy | None:
-    """The policy followed; Problem if it breaks a rule that came later, so that nothing follows it."""
+    """The policy followed last. One whose streams cannot be joined is read as it was meant: each has its own account.
+
+    It was signed before streams shared accounts, and nothing follows it now. Problem if it breaks another rule.
+    """
     row = db.execute(select(store.policy.c.payload)).first()
     found = None if row is None else decode_stored(row.payload)
+    if isinstance(found, Rejected) and row is not None:
+        found = decode_apart(row.payload)
     if isinstance(found, Rejected):
         raise Problem(f"the policy in the database is no longer valid: {found.detail}; push one that is")
     return found

@@ -5,6 +5,7 @@ The period and the number of states of a stream never change under its name, sin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, delete, insert, select
@@ -15,6 +16,7 @@ from hushmq.broker.contract.messages import NoiseSetting, decode
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
+from hushmq.calibrator.policy.account_shares import write_shares
 from hushmq.calibrator.policy.device_tilt import device_window_tilt
 from hushmq.calibrator.store import tables as store
 
@@ -33,7 +35,10 @@ class FollowedPolicy:
         found = None if row is None else decode_stored(row.payload)
         self.policy = None if isinstance(found, Rejected) else found
         self._stored_version = 0 if row is None else row.version
-        if isinstance(found, Rejected):
+        self._unfollowed: Mapping[str, StreamPolicy] = {}
+        if row is not None and isinstance(found, Rejected):
+            apart = decode_apart(row.payload)
+            self._unfollowed = {} if isinstance(apart, Rejected) else apart.streams
             # It was followed under older rules: nothing is followed until ops push one that keeps today's.
             log.error("stored_policy_refused", version=self._stored_version, why=str(found))
 
@@ -44,6 +49,11 @@ class FollowedPolicy:
     @property
     def streams(self) -> Mapping[str, StreamPolicy]:
         return self.policy.streams if self.policy else {}
+
+    @property
+    def last_streams(self) -> Mapping[str, StreamPolicy]:
+        """The streams of the policy followed last, also where it can no longer be followed."""
+        return self.policy.streams if self.policy else self._unfollowed
 
     @property
     def priced(self) -> Mapping[str, PricedStream]:
@@ -58,8 +68,11 @@ class FollowedPolicy:
         """The devices that share accounts with this one, itself among them."""
         return (device,) if self.policy is None else group_of(self.policy, device)
 
-    def adopt(self, db: Connection, payload: bytes) -> Policy | None:
-        """Follow a policy that ops signed and return it; None if it is the one followed already, Rejected if older."""
+    def adopt(self, db: Connection, payload: bytes, now: float) -> Policy | None:
+        """Follow a policy that ops signed and return it; None if it is the one followed already, Rejected if older.
+
+        `now` is the calibrator's time, in seconds since the epoch.
+        """
         policy = verify(Policy, payload, self._ops_keys)
         if policy.cohort != self._cohort:
             raise Rejected(Reason.WRONG_ADDRESS, f"policy for cohort {policy.cohort}")
@@ -68,7 +81,7 @@ class FollowedPolicy:
                 return None
             raise Rejected(Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.version}")
         for name, stream in policy.streams.items():
-            _check_unchanged(name, self.streams.get(name), stream)
+            _check_unchanged(name, self.last_streams.get(name), stream)
             _check_states(db, name, stream)
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
@@ -78,6 +91,7 @@ class FollowedPolicy:
             tilt = device_window_tilt(stream)
             db.execute(insert(store.device_tilt).values(stream=name, policy=policy.version, tilt=tilt))
         self.policy = policy
+        write_shares(db, self.priced, policy.version, now)
         self._log.info("policy_adopted", version=policy.version)
         return policy
 
@@ -88,6 +102,17 @@ def decode_stored(payload: bytes) -> Policy | Rejected:
         return decode(Signed[Policy], payload).message
     except Rejected as rejected:
         return rejected
+
+
+def decode_apart(payload: bytes) -> Policy | Rejected:
+    """The same for a policy signed before streams shared accounts, as it was meant then: each stream has its own.
+
+    Its signature covers what was signed, so nothing follows it: it says what the ledger holds.
+    """
+    tree = json.loads(payload)
+    for stream in tree["message"]["streams"].values():
+        stream["independent"] = True
+    return decode_stored(json.dumps(tree).encode())
 
 
 def _check_states(db: Connection, name: str, new: StreamPolicy) -> None:

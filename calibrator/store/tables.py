@@ -133,6 +133,16 @@ device_tilt = Table(
 )
 """What device-made windows cost at every tick under each policy ever followed, in nano-nats rounded up."""
 
+stream_share = Table(
+    "stream_share",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("policy", BigInteger, primary_key=True),
+    Column("tick", BigInteger, nullable=False),
+    Column("share", Float(53), nullable=False),
+)
+"""The share of its account's tilt that a stream may use under each policy followed, and the tick from which on."""
+
 ledger = Table(
     "ledger",
     metadata,

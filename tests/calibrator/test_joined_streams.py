@@ -15,10 +15,12 @@ from hushmq.broker.contract.messages import Batch, Release, decode, encode
 from hushmq.broker.contract.noise_message import binary_noise_of
 from hushmq.broker.contract.packing import pack
 from hushmq.broker.contract.policy_message import Assumption, DeviceWindow, Group, Policy, Window
+from hushmq.broker.contract.problem import Reason
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.ledger.ledger_report import read_ledger
 from hushmq.calibrator.ledger.verify_ledger import verify
+from hushmq.calibrator.models.choose_model import read_noise
 from hushmq.calibrator.store import tables as store
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
@@ -212,6 +214,45 @@ def test_a_stream_that_joins_lowers_the_shares_of_the_others(tmp_path: Path) -> 
         assert all(one.public.loss <= 1.0 and one.operator.loss <= 4.0 for one in here.cohort.ledger_states())
 
 
+def test_a_stream_that_leaves_does_not_leave_its_part_of_past_ticks(tmp_path: Path) -> None:
+    """A window that reaches back behind the change is not released; those begun since spend the whole tilt."""
+    windows = {"short": Window(ticks=20), "long": Window(ticks=40)}
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(["motion", "light"], windows=windows))
+        window(here, ["motion", "light"])
+        here.cohort.close_due()
+        here.adopt(policy(["motion"], version=2, windows=windows))
+        refused = []
+        for number in (1, 2, 3):
+            window(here, ["motion"], number)
+            for one in here.cohort.close_due().windows:
+                if one.refusal is not None:
+                    assert "smaller share" in one.refusal.reason
+                    refused.append((one.span.window, one.span.first - START))
+        assert sorted(refused) == [("long", 0), ("short", 20)]
+        with here.engine.begin() as db:
+            rows = db.execute(select(store.ledger).order_by(store.ledger.c.id)).all()
+            noises = {
+                (row.stream, row.version): read_noise(row.noise) for row in db.execute(select(store.setting))
+            }
+    top = N10.window_tilt("least-noise", 1.0, "informed")
+
+    def tilt(tick: int) -> float:
+        """What was released about a tick by both streams, each behind its own noise."""
+        found = 0.0
+        for stream in ("motion", "light"):
+            over = [row for row in rows if row.stream == stream and row.first <= tick <= row.last]
+            if over:
+                least = max(
+                    noises[stream, row.noise].amplified(sum(row.tilt for row in over) / 1e9) for row in over
+                )
+                found += least
+        return found
+
+    assert 0 < max(tilt(START + 5), tilt(START + 25)) <= top
+    assert tilt(START + 65) == pytest.approx(top, rel=0.02)
+
+
 def test_the_hull_of_what_is_assumed_prices_both(tmp_path: Path) -> None:
     """A fast stream pays for the slow one that it may follow; said to be independent, it does not."""
     slow = theta_message(N10)
@@ -243,6 +284,8 @@ def test_a_stored_policy_whose_streams_cannot_be_joined_is_not_followed(tmp_path
         assert "write independent = true" in here.log.getvalue()
         assert here.cohort.calibrate() == {}
         here.adopt(policy(["motion"], version=7))  # not newer than the one that was followed
+        here.adopt(policy(["motion", "light"], version=8, independent=True))  # its light has another period
         assert here.cohort.policy is None
-        here.adopt(policy(["motion", "light"], version=8, independent=True))
-        assert set(here.cohort.calibrate()) == {"motion", "light"}
+        assert here.cohort.rejected[Reason.PERIOD_CHANGED] == 1
+        here.adopt(policy(["motion", "lamp"], version=8, independent=True))
+        assert set(here.cohort.calibrate()) == {"motion", "lamp"}

@@ -14,12 +14,14 @@ from sqlalchemy import select, text
 from hushmq.__main__ import main
 from hushmq.broker.contract.messages import Batch, encode
 from hushmq.broker.contract.packing import bits_for, pack
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.service.log import logger
 from hushmq.calibrator.calibrator_config import load
 from hushmq.calibrator.daemon import Daemon
 from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.ledger.high_water_mark import EMPTY_HEAD, digest
+from hushmq.calibrator.ledger.ledger_report import stored_policy
 from hushmq.calibrator.store import tables as store
 from hushmq.calibrator.store.open_database import open_store, open_to_read, open_to_upgrade
 from hushmq.calibrator.store.revisions import OURS
@@ -121,25 +123,38 @@ def send_window(here: Desk) -> None:
     here.clock.tick += 1
 
 
+def said_apart(here: Desk) -> Policy:
+    """The policy of the database in a new version, in which ops say that its streams are independent."""
+    with here.engine.begin() as db:
+        found = stored_policy(db)
+    assert found is not None
+    return found.model_copy(update={"version": found.version + 1})
+
+
 @pytest.mark.slow
 def test_a_calibrator_goes_on_from_it(old: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Same settings, what waits is published, the next windows are charged, and the chain of entries continues."""
+    """What waits is published, the next windows are charged, and the chain of entries continues.
+
+    Its two streams have different numbers of states. Whether they are independent was never said, so nothing is made
+    or released before ops say so.
+    """
     stored.copy_mark(tmp_path / "mark")
     before = stored.said("show")
     with desk(old, clock=Clock(NEXT + 80), mark_path=tmp_path / "mark") as here:
         assert here.cohort.stopped == {}
         assert set(here.cohort.quarantined()) == {"bad"}
-        assert {stream: one.message.version for stream, one in here.cohort.calibrate().items()} == {
-            "motion": 1,
-            "activity": 2,
-        }
-        made = here.cohort.calibrate_devices().in_force["motion"]
-        assert {device: one.message.version for device, one in made.items()} == {"d0": 2, "d1": 3, "d2": 4}
+        assert here.cohort.calibrate() == {}
+        assert "motion and activity are one account" in here.log.getvalue()
         assert here.cohort.unsent() == [
             OutgoingRelease(23, ANY, ANY),
             OutgoingRelease(24, ANY, ANY),
             OutgoingAggregate(2, ANY, ANY),
         ]
+        here.adopt(said_apart(here))
+        assert {stream: one.message.version for stream, one in here.cohort.calibrate().items()} == {
+            "motion": 5,
+            "activity": 3,
+        }
         send_window(here)
         closed = here.cohort.close_due().windows
         assert {one.span.stream for one in closed if one.charge is not None} == {"motion", "activity"}
@@ -183,6 +198,9 @@ def test_the_daemon_upgrades_it_at_start(old: str, tmp_path: Path) -> None:
     daemon = Daemon(load(stored.write_config(tmp_path, old)), log=logger("info", "json", log))
     daemon._engine.dispose()
     events = [json.loads(line) for line in log.getvalue().splitlines()]
+    refused = events.pop()
+    assert refused["event"] == "stored_policy_refused"
+    assert "write independent = true" in refused["why"]
     if OURS.newest != OURS.first:
         assert [one["event"] for one in events][-1] == "database_upgraded"
         assert (events[-1]["revision_before"], events[-1]["revision"]) == (OURS.first, OURS.newest)
