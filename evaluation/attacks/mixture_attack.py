@@ -36,15 +36,27 @@ def attacks(job: Job) -> Iterator[AttackOutcome]:
     moved = simulated(noise, streams, ticks, job.rng("mixture"))
     beyond = int((moved > EPSILON).sum())
     share = lower_confidence_bound(beyond, streams, ERROR)
+    case = f"undecided between two corners of README's Θ, {ticks} ticks"
+    median = float(np.median(moved))
+    counted = f"median of {streams} streams; more than ε in {beyond}, that is in {share:.1%} or more"
+    shown = README.constant_loss(*noise.tilts, "undecided")
     yield AttackOutcome(
         "mixture",
-        f"undecided between two corners of README's Θ, {ticks} ticks",
+        f"{case}; a policy for the informed adversary, the default",
         EPSILON,
-        float(np.median(moved)),
-        None if refused(README, EPSILON) else float(np.median(moved)),
-        f"median of {streams} streams; more than ε in {beyond}, that is in {share:.1%} or more",
-        'adversary = "undecided" is refused for this Θ; the informed one shows '
-        f"{README.constant_loss(*noise.tilts, 'undecided'):.3g} beside its ε",
+        median,
+        median,
+        counted,
+        f"its ε is for what long-run habits do not tell; {shown:.3g} is shown beside it for who does not know them",
+    )
+    yield AttackOutcome(
+        "mixture",
+        f"{case}; a policy for the undecided adversary",
+        EPSILON,
+        median,
+        None if refused(README, EPSILON) else median,
+        counted,
+        "the policy is refused: no noise keeps ε under so wide a Θ",
     )
     before, after = (
         worst_transcript(NARROW, optimal_noise(NARROW, EPSILON, adversary))

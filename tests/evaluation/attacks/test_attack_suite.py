@@ -42,8 +42,8 @@ def test_the_suite(quick: Callable[..., Result]) -> None:
     (door,) = of(rows, "presence")
     assert "72 of 72 events found before, 0 now" in door["confidence"]
     assert door["loss now"] == 0.0
-    many, pair = of(rows, "mixture")
-    assert many["loss before"] == pytest.approx(np.log(9), abs=0.1)
+    default, many, pair = of(rows, "mixture")
+    assert default["loss now"] == many["loss before"] == pytest.approx(np.log(9), abs=0.1)
     assert many["loss now"] is None
     assert pair["loss now"] < 1 < pair["loss before"]
     several = of(rows, "several streams")
