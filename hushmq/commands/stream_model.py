@@ -14,6 +14,7 @@ from hushmq.pufferfish.binary import stream_loss
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.bisection import bisection
+from hushmq.pufferfish.thinning.stride_search import StridedNoise
 
 Stride = int | Literal["auto"]
 
@@ -34,6 +35,9 @@ class StreamModel(Protocol):
 
     def loss(self, noise: BinaryNoise, adversary: Adversary, stride: int) -> float:
         """The largest loss at any tick."""
+
+    def strides(self, epsilon: float, adversary: Adversary) -> list[StridedNoise]:
+        """The noise and the error of several strides, in order."""
 
     def count_scale(self, epsilon: float) -> float:
         """The Laplace scale of a count over any set of disjoint windows, against the prior adversary."""
@@ -69,6 +73,11 @@ class IntervalModel:
         from hushmq.pufferfish.thinning.strided_chain import strided_loss  # noqa: PLC0415  # needs numpy
 
         return strided_loss(*self._single(), *noise.tilts, stride=stride, adversary=adversary)
+
+    def strides(self, epsilon: float, adversary: Adversary) -> list[StridedNoise]:
+        from hushmq.pufferfish.thinning import strided_noise  # noqa: PLC0415  # needs numpy
+
+        return strided_noise.strides(*self._single(), epsilon, adversary)
 
     def count_scale(self, epsilon: float) -> float:
         """1/τ with τ the largest tilt within ε (docs/theory.md, Theorem 3).
@@ -117,6 +126,10 @@ class RegimeModel:
     def loss(self, noise: BinaryNoise, adversary: Adversary, stride: int) -> float:
         check_regime_adversary(adversary)
         return self._engine.loss(self._chain, *noise.tilts, stride)
+
+    def strides(self, epsilon: float, adversary: Adversary) -> list[StridedNoise]:
+        check_regime_adversary(adversary)
+        return self._engine.strides(self._chain, epsilon)
 
     def count_scale(self, epsilon: float) -> float:
         low, high = sorted(self._engine.largest_tilts(self._chain, epsilon))

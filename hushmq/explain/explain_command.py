@@ -6,8 +6,16 @@ import argparse
 from pathlib import Path
 
 from hushmq.broker.contract.problem import Problem
-from hushmq.commands.arguments import add_adversary, add_chain, add_json, naming_input, positive
+from hushmq.commands.arguments import (
+    add_adversary,
+    add_chain,
+    add_epsilon,
+    add_json,
+    naming_input,
+    positive,
+)
 from hushmq.commands.progress_bar import bar
+from hushmq.commands.stream_model import add_stream, stream_of
 from hushmq.commands.timeline_file import FORMAT as TIMELINE_FORMAT
 from hushmq.commands.timeline_file import read_history
 from hushmq.explain.figure import Figure
@@ -18,6 +26,7 @@ from hushmq.explain.timeline_figure import timeline_figure
 EXAMPLES = """examples:
   hushmq explain loss --q 0.0893 --r 0.1092 --epsilon 1
   hushmq explain timeline TIMELINE.json --budget 2 --output timeline.svg
+  hushmq explain stride --q 0.0893 --r 0.1092 --epsilon 2
   hushmq explain scale CHAIN.json --output scale.png"""
 
 LOSS_NOTES = """The loss over the flipping probability, the same for both states, to both adversaries and from one
@@ -35,6 +44,14 @@ examples:
   hushmq explain timeline TIMELINE.json
   hushmq explain timeline TIMELINE.json --adversary prior --budget 2 --output timeline.png"""
 
+STRIDE_NOTES = """The standard error of the share of ones in a window of one device against the stride, each with the
+best noise for the loss: what the noise adds, and what is lost by publishing some ticks only. REGIMES.json
+is described by hushmq calibrate --help; a chain with regimes is shown for the prior adversary.
+
+examples:
+  hushmq explain stride --q 0.0893 --r 0.1092 --epsilon 2
+  hushmq explain stride --regimes REGIMES.json --epsilon 4 --ticks 2000 --output stride.svg"""
+
 SCALE_NOTES = """The Laplace scale of each method over a range of ε, with the lower bound (see hushmq scale --help for
 the methods and for CHAIN.json).
 
@@ -51,9 +68,15 @@ def picture(text: str) -> Path:
     return path
 
 
+def _ticks(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1 << 40:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of ticks, 1 or more")
+    return int(text)
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    figures = parser.add_subparsers(dest="figure", required=True, metavar="loss|timeline|scale")
+    figures = parser.add_subparsers(dest="figure", required=True, metavar="loss|timeline|stride|scale")
 
     loss = figures.add_parser("loss", help="loss against noise on a binary chain", epilog=LOSS_NOTES)
     add_chain(loss)
@@ -67,6 +90,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_adversary(timeline)
     timeline.add_argument("--budget", type=positive, metavar="E", help="also show this loss as a line")
+
+    stride = figures.add_parser("stride", help="error against the ticks published", epilog=STRIDE_NOTES)
+    add_stream(stride)
+    add_epsilon(stride)
+    stride.add_argument(
+        "--ticks", type=_ticks, default=7200, metavar="N", help="the length of the window (default 7200)"
+    )
 
     scale = figures.add_parser("scale", help="noise scale against ε, all methods", epilog=SCALE_NOTES)
     scale.add_argument(
@@ -83,7 +113,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     scale.add_argument(
         "--points", type=int, default=13, metavar="N", help="values of ε to try, 2 to 200 (default 13)"
     )
-    for figure in (loss, timeline, scale):
+    for figure in (loss, timeline, stride, scale):
         figure.add_argument(
             "--output",
             type=picture,
@@ -106,7 +136,15 @@ def _figure(args: argparse.Namespace) -> Figure:
         history = read_history(args.timeline)
         with naming_input(str(args.timeline)):
             return timeline_figure(history, args.adversary, args.budget)
-    # Imported here because only this figure needs numpy.
+    # Imported here because only these figures need numpy.
+    if args.figure == "stride":
+        from hushmq.explain.stride_figure import stride_figure  # noqa: PLC0415
+
+        stream = stream_of(args)
+        with naming_input(f"--epsilon {args.epsilon:g} with {stream.in_words}"):
+            return stride_figure(
+                stream, args.epsilon, args.ticks, ("prior",) if args.regimes else ("informed", "prior")
+            )
     from hushmq.commands.chain_file import read_chains  # noqa: PLC0415
     from hushmq.explain.scale_figure import scale_figure  # noqa: PLC0415
 

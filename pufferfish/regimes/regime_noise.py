@@ -13,7 +13,7 @@ from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.regimes.product_tilt import TiltedStream, directed_loss
 from hushmq.pufferfish.regimes.regime_bound import StridedRegimes
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain
-from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tilt_within
+from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tilt_within, tried_strides
 
 _CORRECTIONS = 8
 _OVERSHOOT = 1.0001
@@ -69,8 +69,13 @@ def strided_noise(chain: RegimeChain, epsilon: float, stride: int) -> StridedNoi
 
 def best_stride(chain: RegimeChain, epsilon: float) -> StridedNoise:
     """The stride and the noise with the least error of a long window's share."""
+    return least_error(strides(chain, epsilon))
+
+
+def strides(chain: RegimeChain, epsilon: float) -> list[StridedNoise]:
+    """The noise and the error of several strides."""
     slowest = sorted(abs(np.linalg.eigvals(np.array(chain.kernel))))[-2]
-    return least_error(lambda stride: strided_noise(chain, epsilon, stride), float(slowest))
+    return tried_strides(lambda stride: strided_noise(chain, epsilon, stride), float(slowest))
 
 
 def share_variance(chain: RegimeChain, noise: BinaryNoise, stride: int) -> float:

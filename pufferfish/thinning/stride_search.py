@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
@@ -21,8 +21,13 @@ class StridedNoise:
     variance: float
 
 
-def least_error(of_stride: Callable[[int], StridedNoise], slowest: float) -> StridedNoise:
-    """The best of strides up to four times the time in which the chain forgets: first by doubling, then between.
+def least_error(tried: Iterable[StridedNoise]) -> StridedNoise:
+    """The stride and the noise with the least error of a long window's share."""
+    return min(tried, key=lambda one: one.variance)
+
+
+def tried_strides(of_stride: Callable[[int], StridedNoise], slowest: float) -> list[StridedNoise]:
+    """Strides up to four times the time in which the chain forgets: by doubling, then closer to the best, in order.
 
     `slowest` is the largest correlation over one tick of anything in the chain.
     """
@@ -33,12 +38,12 @@ def least_error(of_stride: Callable[[int], StridedNoise], slowest: float) -> Str
     wanted = [1 << power for power in range(longest.bit_length())]
     for factor in (1.0, 1.4, 1.15):
         if tried:
-            best = min(tried.values(), key=lambda one: one.variance).stride
+            best = least_error(tried.values()).stride
             wanted = [max(1, round(best / factor)), min(longest, round(best * factor))]
         for stride in wanted:
             if stride not in tried:
                 tried[stride] = of_stride(stride)
-    return min(tried.values(), key=lambda one: one.variance)
+    return [tried[stride] for stride in sorted(tried)]
 
 
 def tilt_within(loss_of: Callable[[float], float], epsilon: float) -> float:

@@ -6,7 +6,7 @@ from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary import stream_loss
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tilt_within
+from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tilt_within, tried_strides
 from hushmq.pufferfish.thinning.strided_chain import StridedChain
 
 _CORRECTIONS = 40
@@ -59,14 +59,18 @@ def strided_noise(q: float, r: float, epsilon: float, *, stride: int, adversary:
 
 def best_stride(q: float, r: float, epsilon: float, adversary: Adversary) -> StridedNoise:
     """The stride and the noise with the least error of a long window's share."""
+    best = least_error(strides(q, r, epsilon, adversary)).stride
+    return strided_noise(q, r, epsilon, stride=best, adversary=adversary)
+
+
+def strides(q: float, r: float, epsilon: float, adversary: Adversary) -> list[StridedNoise]:
+    """The noise and the error of several strides, by their loss at published ticks."""
 
     def at_published(stride: int) -> StridedNoise:
         noise = BinaryNoise.of_tilts(*_published_tilts(q, r, epsilon, stride, adversary))
         return StridedNoise(stride, noise, share_variance(q, r, noise, stride))
 
-    return strided_noise(
-        q, r, epsilon, stride=least_error(at_published, abs(1.0 - q - r)).stride, adversary=adversary
-    )
+    return tried_strides(at_published, abs(1.0 - q - r))
 
 
 def share_variance(q: float, r: float, noise: BinaryNoise, stride: int) -> float:

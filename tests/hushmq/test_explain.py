@@ -198,8 +198,8 @@ def test_axis(values: list[float], logarithmic: bool, labels: list[str]) -> None
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "the following arguments are required: loss|timeline|scale"),
-        (("pie",), "argument loss|timeline|scale: invalid choice: 'pie'"),
+        ((), "the following arguments are required: loss|timeline|stride|scale"),
+        (("pie",), "argument loss|timeline|stride|scale: invalid choice: 'pie'"),
         (("loss", "--q", 0.1), "the following arguments are required: --r; --r: chance per tick of 1→0"),
         (
             ("loss", "--q", 0.1, "--r", 0.1, "--epsilon", "x"),
@@ -232,3 +232,17 @@ def test_bad_input(hushmq: Hushmq, tmp_path: Path, words: tuple[object, ...], sa
     (tmp_path / "given.json").write_text(json.dumps(LAZY))
     named = [tmp_path / word if word == "given.json" else word for word in words]
     assert hushmq("explain", *named).complaint.startswith(f"hushmq: {says}")
+
+
+def test_the_error_against_the_stride(hushmq: Hushmq) -> None:
+    """N10 at ε = 2: the best stride is marked, every tick has about twice its error, and errors shrink with ticks."""
+    chain = ("--q", 0.0893, "--r", 0.1092, "--epsilon", 2, "--json")
+    panel = hushmq("explain", "stride", *chain).json["panels"][0]
+    assert [curve["label"] for curve in panel["curves"]] == ["informed adversary", "prior adversary"]
+    for curve, mark in zip(panel["curves"], panel["marks"], strict=True):
+        assert curve["x"][0] == 1
+        assert min(curve["y"]) == mark["y"]
+        assert 2.0 < curve["y"][0] / mark["y"] < 2.3
+        assert 5 <= mark["x"] <= 12
+    longer = hushmq("explain", "stride", *chain, "--ticks", 28_800).json["panels"][0]
+    assert longer["marks"][0]["y"] == pytest.approx(panel["marks"][0]["y"] / 2)
