@@ -227,12 +227,12 @@ def test_what_comes_from_a_file_a_port_or_a_topic_appears_nowhere(
                 )
 
             wait_until(refused)
+            wait_until(lambda: b"values_refused" in log.read_bytes())
             assert (folder / "state" / "outbox.db-wal").stat().st_size > 0
             said = json.dumps(read_report(folder / "state")).encode()
             for path, content in everything_in(folder):
                 assert traces(content) == [], path
             child.kill()
-    assert b"values_refused" in log.read_bytes()
     for content in (said, *heard):
         assert traces(content) == []
     for path, content in everything_in(folder):
