@@ -105,7 +105,7 @@ FORGED_NOISE = {
         true_setting(9).replace(b'"rho0":0.', b'"rho0":0.0'),
         Reason.BAD_SIGNATURE,
     ),
-    "a policy in its place": (signed(policy()), Reason.MALFORMED),
+    "a policy in its place": (signed(policy()), Reason.UNKNOWN_VERSION),
     "for another stream": (encode(CALIBRATOR.sign(setting(stream="other"))), Reason.WRONG_ADDRESS),
     "for another device": (encode(CALIBRATOR.sign(setting(device="wearable-2"))), Reason.WRONG_ADDRESS),
     "from another cohort": (encode(CALIBRATOR.sign(setting(cohort="other"))), Reason.WRONG_ADDRESS),
