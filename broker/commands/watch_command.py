@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel
 
 from hushmq.broker.commands.client_options import add_broker, endpoints
-from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Release, Status, decode
+from hushmq.broker.contract.messages import Account, LedgerState, NoiseSetting, Release, Status, decode
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.broker.contract.signature import Signed
@@ -112,6 +112,11 @@ READERS: dict[str, Callable[[bytes], BaseModel]] = {
 }
 
 
+def _loss(account: Account) -> str:
+    undecided = "" if account.undecided is None else f" ({account.undecided:.4f} undecided)"
+    return f"{account.loss:.4f} of {account.budget:g}{undecided}"
+
+
 def _where(address: Address) -> str:
     parts = (address.device, address.stream, address.window, address.scope)
     return "/".join(part for part in parts if part) or address.cohort
@@ -141,8 +146,8 @@ def _words(message: BaseModel) -> str:
         case LedgerState():
             stopped = f"; STOPPED: {message.stopped}" if message.stopped else ""
             return (
-                f"operator {message.operator.loss:.4f} of {message.operator.budget:g}, public "
-                f"{message.public.loss:.4f} of {message.public.budget:g}, {message.entries} entries{stopped}"
+                f"operator {_loss(message.operator)}, public {_loss(message.public)}, "
+                f"{message.entries} entries{stopped}"
             )
         case NoiseSetting():
             return f"version {message.version} for policy {message.policy}: {message.noise.noise.in_words()}"

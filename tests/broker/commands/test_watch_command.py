@@ -77,6 +77,16 @@ def test_presence_is_shown_as_the_device_states_it(online: bool | None, words: s
     assert _words(Status(online=online, policy=1)).startswith(f"{words}policy 1")
 
 
+def test_both_numbers_of_an_account_are_shown(tmp_path: Path) -> None:
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        (state,) = here.cohort.ledger_states()
+    account = state.operator.model_copy(update={"loss": 1.5, "undecided": 3.25})
+    assert "operator 1.5000 of 4 (3.2500 undecided)" in _words(state.model_copy(update={"operator": account}))
+    old = account.model_copy(update={"undecided": None})
+    assert "operator 1.5000 of 4, public" in _words(state.model_copy(update={"operator": old}))
+
+
 def test_json_lines(
     publishing_broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
