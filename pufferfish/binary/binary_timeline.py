@@ -2,8 +2,9 @@
 
 Tilts add: a tick covered by several entries has the sum of their tilts. The price is the largest loss at any tick,
 covered or not. For a single chain it exceeds the supremum by rounding errors only (docs/theory.md, Theorems 1, 4 and
-7). Under a Θ of several chains every step may have the kernel of another one (docs/theory-world.md, Theorems 16 and
-17), and the price is an upper bound.
+7), unless the chain is slow and the adversary informed (pufferfish/binary/slow_chain_search.py). Under a Θ of several
+chains every step may have the kernel of another one (docs/theory-world.md, Theorems 16 and 17), and the price is an
+upper bound.
 
 A new entry changes losses only within the forgetting time of its ticks (Lemma 1). The timeline therefore stores its
 price and, after an addition, searches those ticks only.
@@ -17,12 +18,16 @@ from hushmq.pufferfish.adversary import Adversary, check_adversary
 from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.changing_search import ChangingSearch
+from hushmq.pufferfish.binary.directed_chain import forgetting_time
 from hushmq.pufferfish.binary.one_chain_search import OneChainSearch
 from hushmq.pufferfish.binary.prior_search import NO_LOSS, LossAtTick
+from hushmq.pufferfish.binary.slow_chain_search import LONGEST_MEMORY, SlowChainSearch
 from hushmq.pufferfish.protocols import Timeline
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_units
 from hushmq.pufferfish.undecided import UndecidedTimeline
+
+_Search = OneChainSearch | SlowChainSearch | ChangingSearch
 
 # Exceeds the relative error of rounding and of the ticks beyond the forgetting time.
 _SLACK = 2.0**-44
@@ -51,11 +56,7 @@ class BinaryTimeline:
                 "the undecided adversary is priced by `timeline`, around the prior one's timeline"
             )
         self._span, self._ticks = span, ticks
-        self._search: OneChainSearch | ChangingSearch
-        if theta.single:
-            self._search = OneChainSearch(theta.q_low, theta.r_low, adversary, endless=span is None)
-        else:
-            self._search = ChangingSearch(theta, adversary)
+        self._search = _search_of(theta, adversary, endless=span is None)
         pieces = [self._tilt_piece(entry) for entry in entries]
         if span is not None:
             if span[0] > span[1]:
@@ -95,7 +96,7 @@ class BinaryTimeline:
             )
         return entry.first, entry.last, to_units(entry.tau0), to_units(entry.tau1)
 
-    def _with(self, entry: Entry) -> tuple[TiltRuns, OneChainSearch | ChangingSearch, LossAtTick]:
+    def _with(self, entry: Entry) -> tuple[TiltRuns, _Search, LossAtTick]:
         """The history with the entry; losses at ticks beyond the forgetting time are unchanged."""
         runs = self._runs.copy()
         runs.add(*self._tilt_piece(entry))
@@ -109,12 +110,12 @@ class BinaryTimeline:
         )
         return runs, search, loss
 
-    def _largest_loss_overall(self, search: OneChainSearch | ChangingSearch, runs: TiltRuns) -> LossAtTick:
+    def _largest_loss_overall(self, search: _Search, runs: TiltRuns) -> LossAtTick:
         return self._largest_loss_between(search, runs, runs.edges[0], runs.edges[-1] - 1, NO_LOSS)
 
     def _largest_loss_between(
         self,
-        search: OneChainSearch | ChangingSearch,
+        search: _Search,
         runs: TiltRuns,
         first: int,
         last: int,
@@ -129,6 +130,15 @@ class BinaryTimeline:
             runs.cut(self._ticks[0])
             runs.cut(self._ticks[1] + 1)
         return search.largest_loss(runs, first, last, best)
+
+
+def _search_of(theta: BinaryTheta, adversary: Adversary, *, endless: bool) -> _Search:
+    q, r = theta.q_low, theta.r_low
+    if not theta.single:
+        return ChangingSearch(theta, adversary)
+    if adversary == "informed" and q + r < 1.0 and forgetting_time(q, r) > LONGEST_MEMORY:
+        return SlowChainSearch(q, r)
+    return OneChainSearch(q, r, adversary, endless=endless)
 
 
 def timeline(

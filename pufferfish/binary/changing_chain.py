@@ -39,6 +39,8 @@ class ChangingChain:
     state: int | None
     left: ChangingSide
     right: ChangingSide
+    ceiling: float = math.inf
+    """What both sides together say at most, where that is known from elsewhere."""
 
     def endless_loss(self, tau: float) -> float:
         """The loss of an endless stream with this tilt at every tick."""

@@ -66,9 +66,10 @@ def largest_changing_loss(
     for k in window:
         tau = taus[k]
         settled = chain.left.endless(tau), chain.right.endless(tau)
-        if tau + max(lefts[k], settled[0]) + max(rights[k], settled[1]) <= loss:
+        if tau + min(max(lefts[k], settled[0]) + max(rights[k], settled[1]), chain.ceiling) <= loss:
             continue
         here, place = _largest_in_run(chain, tau, lengths[k] - 1, lefts[k], rights[k], settled)
+        here = min(here, chain.ceiling)
         if tau + here > loss:
             loss, tick = tau + here, edges[k] + place
     return loss, tick

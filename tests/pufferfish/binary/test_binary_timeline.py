@@ -18,7 +18,8 @@ from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline, price
 from hushmq.pufferfish.binary.directed_chain import forgetting_time
 from hushmq.pufferfish.binary.informed_search import sliding_maximum
-from hushmq.pufferfish.binary.stream_loss import loss
+from hushmq.pufferfish.binary.slow_chain_search import LONGEST_MEMORY
+from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss
 from hushmq.pufferfish.timeline.entry import Entry, Price
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats, to_units
 from tests.pufferfish.oracles import attack, both, count, local
@@ -312,3 +313,54 @@ def test_nothing_published_costs_nothing() -> None:
     assert price([], theta) == Price(0.0, None)
     assert price([], theta, span=(1, 9)).epsilon == 0.0
     assert price([Entry(1, 9, 0.0, 0.0)], theta).epsilon == 0.0
+
+
+SLOW = [(0.003, 0.004), (0.002, 0.02), (0.012, 0.0015)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("q", "r"), SLOW)
+@pytest.mark.parametrize("taus", [(0.3,), (1.0, 0.0, 0.0, 0.5), (0.2, 0.9, 0.4, 0.0, 0.7)])
+def test_a_slow_chain_costs_a_little_more_than_the_exact_price(
+    q: float, r: float, taus: tuple[float, ...]
+) -> None:
+    """Where the exact search would visit thousands of instants the price is an upper bound, at most 3% above."""
+    assert forgetting_time(q, r) > LONGEST_MEMORY
+    entries = [Entry(7 * t, 7 * t + 3, tau, 0.7 * tau) for t, tau in enumerate(taus) if tau]
+    exact = by_walking(entries, q, r, "informed")
+    assert exact <= price(entries, BinaryTheta.point(q, r)).epsilon <= 1.03 * exact
+
+
+@pytest.mark.parametrize(("q", "r"), [*SLOW, (1e-4, 1e-3), (1e-6, 1e-6)])
+def test_a_long_constant_stream_of_a_slow_chain_costs_the_closed_form(q: float, r: float) -> None:
+    """The price of a run of many forgetting times is that of the endless stream: windows fit their budget."""
+    theta, tau = BinaryTheta.point(q, r), 0.2 * (q + r)
+    endless = loss(theta, tau0=tau, tau1=0.7 * tau)
+    finite = price([Entry(1, 4 * forgetting_time(q, r), tau, 0.7 * tau)], theta).epsilon
+    assert endless - 1e-9 <= finite <= endless + 1e-8
+
+
+@pytest.mark.parametrize(("q", "r", "stated"), [(0.05, 0.3, 4.61), (0.0893, 0.1092, 4.12)])
+def test_known_states_in_gaps_count(q: float, r: float, stated: float) -> None:
+    """Every fifth tick published: who knows a state in a gap learns more than the chain of five steps allows."""
+    stride, lam = 5, 1.0 - q - r
+    leap = (1 - lam**stride) * q / (q + r), (1 - lam**stride) * r / (q + r)
+    tau0, tau1 = largest_tilts(BinaryTheta.point(*leap), 4.0, "informed")
+    entries = [Entry(stride * n, stride * n, tau0, tau1) for n in range(31)]
+    assert price(entries, BinaryTheta.point(q, r)).epsilon == pytest.approx(stated, abs=0.006)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    chain=chains,
+    stride=st.integers(2, 3),
+    rho=noises,
+)
+def test_a_strided_stream_is_priced_exactly(
+    chain: tuple[float, float], stride: int, rho: tuple[float, float]
+) -> None:
+    """Published every second or third tick, with every known set, those in the gaps and at the ends among them."""
+    stream = [rho if t % stride == 1 else None for t in range(7)]
+    entries = [Entry(t, t, BinaryNoise(*rho).tau0, BinaryNoise(*rho).tau1) for t in range(1, 7, stride)]
+    found = attack(*chain, local(stream), informed=True)
+    assert found.loss <= price(entries, BinaryTheta.point(*chain), span=(0, 6)).epsilon <= found.loss + 1e-8
