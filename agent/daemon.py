@@ -63,6 +63,7 @@ class AgentDaemon:
         self._stopping = False
         self._successor: Config | None = None
         self._seen: dict[str, Counted] = {}
+        self._settings_changed = False
         self._status_changed = True
         self._status_at = 0.0
         self._status_schedule = BeatSchedule.of(config.device, config.publish.status_ms)
@@ -137,7 +138,7 @@ class AgentDaemon:
                 self._log.info("outbox_upgraded", backup=str(self._outbox.backup))
             for rejected in self._settings.load(self._periods()):
                 self._log.warning("stored_setting_refused", reason=rejected.reason, detail=rejected.detail)
-            self._streams.follow_settings()
+            self._streams.follow_settings(resume=True)
             self._connection.start()
             self._systemd.notify("READY=1")
             self._loop()
@@ -187,6 +188,8 @@ class AgentDaemon:
                 due = self._next_beat()
             elif self._streams.behind:
                 self._beat()
+            if self._settings_changed:
+                self._follow_settings()
             self._send(now)
             self._publish_status(now)
             beats_s = MISSED_BEATS * self._schedule.length_ms / 1000
@@ -294,12 +297,22 @@ class AgentDaemon:
             elif self._settings.offer(address, payload, self._periods()):
                 self._status_changed = True
                 self._log.info("setting_applied", topic=topic)
-                self._streams.follow_settings()
+                self._follow_settings()
         except Rejected as rejected:
             self._status_changed = True
             self._log.warning("message_refused", topic=topic, reason=rejected.reason, detail=rejected.detail)
         if self._settings.save_error is not None:
             self._log.error("setting_not_saved", error=self._settings.save_error)
+
+    def _follow_settings(self) -> None:
+        """Follow new settings once all that has elapsed, an absence included, is stored under those before them.
+
+        A tick must not carry a setting that was issued after it: the calibrator refuses such a batch.
+        """
+        self._beat(final=not self._config.publish.hidden)
+        self._settings_changed = self._streams.behind
+        if not self._settings_changed:
+            self._streams.follow_settings()
 
     def _on_seen(self, seen: Seen) -> None:
         """Delete counted batches with the next beat's commit, or now if no beat will follow."""

@@ -51,17 +51,23 @@ class Stream:
         ]
         self._refused = source.unreadable
 
-    def use(self, setting: NoiseSetting | None, watermark: int) -> None:
+    @property
+    def setting(self) -> NoiseSetting | None:
+        """The noise setting in force."""
+        return None if self._mechanism is None else self._mechanism.setting
+
+    def use(self, setting: NoiseSetting | None, watermark: int, *, resume: bool = False) -> None:
         """Perturb with this setting from the next beat on; with None, not at all.
 
-        With the first one, ticks start above the watermark, or above the current one if too many were missed.
+        The first one applies to ticks after the present one. With `resume` it was in force before an absence, and
+        applies to the ticks since the watermark, too, unless they are too many.
         """
         if setting is None:
             self._mechanism = self._ticker = None
         elif self._mechanism is None or self._mechanism.setting != setting:
             self._mechanism = Mechanism(setting)
             self._ticker = self._ticker or Ticker(
-                self._clock, self.policy.period_ms, watermark, self.policy.fill_ticks
+                self._clock, self.policy.period_ms, watermark, self.policy.fill_ticks, resume=resume
             )
             self.watch.follow(setting.theta)
 

@@ -41,8 +41,12 @@ class Streams:
         """The period of each stream that runs, in milliseconds."""
         return {name: stream.policy.period_ms for name, stream in self.running.items()}
 
-    def follow_settings(self) -> None:
-        """Start, restart and stop streams to match the policy and the noise settings in force."""
+    def follow_settings(self, *, resume: bool = False) -> None:
+        """Start, restart and stop streams to match the policy and the noise settings in force.
+
+        With `resume` these are the ones that were in force when the agent ended, and the absence is filled with them:
+        no tick may carry a setting that was issued after it.
+        """
         policies = self._settings.streams
         for name, section in self._config.streams.items():
             running = self.running.get(name)
@@ -62,19 +66,19 @@ class Streams:
                 )
                 self._start(name, source, policies[name])
             if name in self.running:
-                self.running[name].use(self._settings.noise.get(name), self._watermark(name))
+                self.running[name].use(self._settings.noise.get(name), self._watermark(name), resume=resume)
 
     def restart_all(self) -> None:
         """Restart every stream above the outbox's watermark, so that no tick is used again."""
         for name, stream in self.running.items():
             self._start(name, stream.source, stream.policy)
+            self.running[name].use(self._settings.noise.get(name), self._watermark(name))
 
     def _start(self, name: str, source: Source, policy: StreamPolicy) -> None:
         """Start a stream above its watermark."""
         self.running[name] = Stream(
             name, source, policy, clock=self._clock, outside=self._alarms.holds(name, policy)
         )
-        self.running[name].use(self._settings.noise.get(name), self._watermark(name))
 
     def beat(
         self, schedule: BeatSchedule, *, final: bool = False
@@ -86,7 +90,7 @@ class Streams:
         for name, stream in self.running.items():
             beat = stream.beat(self._watermark(name), schedule, final=final)
             made += beat.made
-            releases += self._release(name, stream.policy, beat.closed)
+            releases += self._release(stream, beat.closed)
             self._watch_log.follow(name, stream.watch, stream.source.arrivals)
             elapsed = beat.elapsed
             if elapsed is None:
@@ -105,14 +109,16 @@ class Streams:
                 self._log.warning("values_refused", stream=name, count=refused)
         return made, releases
 
-    def _release(self, name: str, policy: StreamPolicy, closed: list[ClosedWindow]) -> list[MadeRelease]:
+    def _release(self, stream: Stream, closed: list[ClosedWindow]) -> list[MadeRelease]:
         """Draw the noise of closed windows that were not released before."""
         made: list[MadeRelease] = []
+        name, policy, setting = stream.name, stream.policy, stream.setting
+        if setting is None:
+            return made
         for window in closed:
             first, entry = self._outbox.releases.released.get((name, window.window), (None, 0))
             entry += 1 + sum(other.window == window.window for other in made)
             if first is None or window.first > first:
-                setting = self._settings.noise[name]
                 made.append(release(window, name, policy, setting, device=self._config.device, entry=entry))
         return made
 

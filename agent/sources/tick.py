@@ -49,14 +49,20 @@ class Elapsed:
 
 
 class Ticker:
-    """Returns each elapsed tick of one stream once; `fill_ticks` is the largest number of missed ticks returned."""
+    """Returns each elapsed tick of one stream once.
 
-    def __init__(self, clock: Clock, period_ms: int, watermark: int, fill_ticks: int) -> None:
+    `fill_ticks` is the largest number of missed ticks that are returned; with `resume`, those since the watermark are
+    among them.
+    """
+
+    def __init__(
+        self, clock: Clock, period_ms: int, watermark: int, fill_ticks: int, *, resume: bool
+    ) -> None:
         self._clock, self._period_ms, self._fill_ticks = clock, period_ms, fill_ticks
         self._wall, self._steady = clock.wall(), clock.steady()
         # The tick in which the agent starts is one of the missed: its value may have come and gone before.
         self._live = max(watermark, tick_at(self._wall, period_ms)) + 1
-        self._next = self._live if watermark < 0 else watermark + 1
+        self._next = watermark + 1 if resume and watermark >= 0 else self._live
         self._skip_long_absence()
         self._back = False
 

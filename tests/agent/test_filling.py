@@ -95,3 +95,27 @@ def test_an_absence_beyond_the_limit_is_left_as_it_is(tmp_path: Path, fill_s: in
     assert (balance.sampled > 50_000) == filled
     assert len(balance.waiting) == (1 if filled else 2)
     outbox.close()
+
+
+def test_an_absence_is_filled_with_the_setting_that_was_in_force_before(
+    nats: BrokerProcess, tmp_path: Path
+) -> None:
+    """A setting that came while the device was off, or runs, is carried by no tick before it: those are refused."""
+    config = write_config(tmp_path, nats.port, publish=BEAT)
+    watermark = left_behind(config, 2 * LONGEST)
+    with Peer(nats) as peer:
+        peer.push(policy())
+        since = time.time_ns() // (PERIOD_MS * 1_000_000)
+        peer.push(noise(2))
+        with running(config):
+            wait_until(lambda: peer.batches and peer.batches[-1].noise == 2)
+            then = time.time_ns() // (PERIOD_MS * 1_000_000)
+            peer.push(noise(3))
+            wait_until(lambda: peer.batches[-1].noise == 3)
+        firsts = {number: [b.first for b in peer.batches if b.noise == number] for number in (1, 2, 3)}
+        assert min(firsts[1]) == watermark
+        assert len(firsts[1]) > 2 * LONGEST // 1_000
+        assert since <= min(firsts[2]) <= max(firsts[2]) <= min(firsts[3])
+        assert then <= min(firsts[3])
+        counted = sorted(peer.counted["motion"])
+        assert counted == list(range(watermark, counted[-1] + 1))

@@ -75,7 +75,7 @@ class Device:
     def start(self) -> None:
         """Start, or start again after a kill: what is in memory is gone, the watermark is not."""
         self._stream = Stream("motion", Path(self._path), POLICY, clock=self.hands.clock())
-        self._stream.use(SETTING, self._watermark)
+        self._stream.use(SETTING, self._watermark, resume=True)
 
     def _drawn(self, count: int) -> list[int]:
         drawn, self._words = self._words[:count], self._words[count:]

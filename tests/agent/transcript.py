@@ -79,7 +79,7 @@ class Driven:
         self.agent._connection = self.agent._publisher._connection = cast("Connection", wire)
         refused = self.agent._settings.load(self.agent._periods())
         assert not refused, [str(one) for one in refused]
-        self.agent._streams.follow_settings()
+        self.agent._streams.follow_settings(resume=True)
 
     @property
     def source(self) -> Any:

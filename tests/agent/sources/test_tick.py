@@ -20,8 +20,8 @@ EACH = BeatSchedule(1)
 """Beats so short that one ends with every tick."""
 
 
-def ticker(hands: Hands, watermark: int = -1, fill_ticks: int = 0) -> Ticker:
-    return Ticker(hands.clock(), 100, watermark, fill_ticks)
+def ticker(hands: Hands, watermark: int = -1, fill_ticks: int = 0, *, resume: bool = True) -> Ticker:
+    return Ticker(hands.clock(), 100, watermark, fill_ticks, resume=resume)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,15 @@ def test_an_absence_is_filled_completely_or_not_at_all(
     elapsed = found.elapsed(EACH)
     assert (elapsed.first, elapsed.last, elapsed.missed) == (first, 10_019, missed)
     assert found.elapsed(EACH).count == 0
+
+
+def test_without_resuming_nothing_is_filled() -> None:
+    """A setting that was not in force before applies to ticks after the present one."""
+    hands = Hands()
+    found = ticker(hands, 9_990, 10**6, resume=False)
+    hands.run(2_000)
+    elapsed = found.elapsed(EACH)
+    assert (elapsed.first, elapsed.missed) == (10_001, 0)
 
 
 def test_a_long_absence_is_returned_in_parts_that_say_so() -> None:

@@ -214,7 +214,7 @@ def test_ticks_missed_while_a_stream_is_stopped_are_not_filled() -> None:
     policy_ = stream_policy(outside_theta="stop", fill_s=3600)
     stream = Stream("motion", source, policy_, clock=hands.clock(), outside=True)
     watermark = tick_at(hands.wall_ns, PERIOD_MS) - 500
-    stream.use(noise(), watermark)
+    stream.use(noise(), watermark, resume=True)
     hands.run(100 * PERIOD_MS)
     beat = stream.beat(watermark, BEATS)
     assert beat.elapsed is not None
