@@ -49,6 +49,14 @@ class HealthReport:
         wrong = [] if self.connected else ["not connected to the broker"]
         return wrong + [f"{stream}: {why}" for stream, why in self.stopped.items()]
 
+    def stated(self) -> list[str]:
+        """What must be known and cannot be mended: where a promise did not hold."""
+        return [
+            f"{stream}: {sentence}"
+            for stream, state in self.ledgers.items()
+            for sentence in state.broken_promises()
+        ]
+
 
 PREFIX = "hushmq_calibrator_"
 Family = type[GaugeMetricFamily] | type[CounterMetricFamily]
@@ -74,6 +82,8 @@ class ReportCollector(Collector):
         stopped = {stream: stream in report.stopped for stream in report.ledgers}
         entries = {stream: state.entries for stream, state in ledgers}
         late = {stream: state.late for stream, state in ledgers}
+        epochs = {stream: state.epoch for stream, state in ledgers}
+        broken = {stream: len(state.broken_promises()) for stream, state in ledgers}
         losses = [(labels, account.loss) for labels, account in accounts]
         budgets = [(labels, account.budget) for labels, account in accounts]
         families: list[tuple[Family, str, str, str, Samples]] = [
@@ -97,6 +107,8 @@ class ReportCollector(Collector):
             (gauge, "stream_stopped", "1 while nothing is released.", "stream", _by(stopped)),
             (gauge, "ledger_entries", "Entries of the ledger.", "stream", _by(entries)),
             (gauge, "late_ticks", "Ticks that came after their window closed.", "stream", _by(late)),
+            (gauge, "epoch", "Number of the current epoch.", "stream", _by(epochs)),
+            (gauge, "broken_promises", "Promises of ended epochs not kept.", "stream", _by(broken)),
             (gauge, "loss", "Loss so far, in nats.", "stream audience", losses),
             (gauge, "budget", "The budget ε, in nats.", "stream audience", budgets),
         ]

@@ -38,6 +38,7 @@ class HealthServer:
             wrong = ["starting"] if report is None else report.problems()
             if time.monotonic() - self._at > PATIENCE_S:
                 wrong.append(f"the loop has not turned for {PATIENCE_S:g} s")
-            body = json.dumps({"healthy": not wrong, "wrong": wrong})
+            stated = [] if report is None else report.stated()
+            body = json.dumps({"healthy": not wrong, "wrong": wrong, "stated": stated})
             return Answer(503 if wrong else 200, f"{body}\n", "application/json")
         return Answer(404, "there are /metrics and /health\n")

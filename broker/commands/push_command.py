@@ -135,6 +135,10 @@ def _versioned(tree: dict[str, Any], path: Path, received: Received) -> Policy:
                 f"{path}: streams.{name}.states: {len(old.states)} are in use, and their number never changes: "
                 "give the stream a new name"
             )
+        if old is not None and stream.epoch < old.epoch:
+            raise Problem(
+                f"{path}: streams.{name}.epoch: {stream.epoch} is below {old.epoch}, which is in force: it only rises"
+            )
         # The largest message of a stream is its ledger: Θ twice, including the intervals of the reversed chain.
         size = 2 * len(theta_message(stream.theta.start.chains).model_dump_json())
         if size > MAX_PAYLOAD_BYTES - ROOM:
@@ -164,7 +168,11 @@ def _plan(policy: Policy, received: Received) -> Plan:
                 theta, noise = setting.theta.chains, setting.noise.noise
                 before[name] = forecast(old, theta, devices=devices[name], noise=noise)
         stated = received.policy.streams.get(name) if received.policy else None
-        same = stated is not None and stated.theta.start == stream.theta.start
+        same = (
+            stated is not None
+            and stated.theta.start == stream.theta.start
+            and new_epoch(stated, stream) is None
+        )
         thetas[name] = _hull(
             setting.theta if setting is not None and same else stream.theta.start, stream.theta.floor
         )
@@ -194,6 +202,13 @@ def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
         old = received.policy.streams.get(name) if received.policy else None
         changes = _changes(old, policy.streams[name])
         lines.append(f"  {name}: {'new' if old is None else ', '.join(changes) or 'unchanged'}")
+        reason = None if old is None else new_epoch(old, policy.streams[name])
+        if reason is not None:
+            lines += [
+                f"    NEW EPOCH: {reason}. What was learned of {name} is dropped, and learned anew from theta.start;",
+                "    ticks so far are accounted for under what was believed until now, and devices publish nothing "
+                "of it until they have the new noise",
+            ]
         lines += [
             f"    {'chains assumed':<28}{_chains(before):>18} → {_chains(after)}",
             f"    {'noise on the device':<28}{_noise(before):>18} → {_noise(after)}",
@@ -206,7 +221,7 @@ def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
         if policy.streams[name].adversary != "informed":
             lines.append("    NOTE: both losses assume an adversary who knows no state at any other instant")
         ledger = received.ledgers.get(name)
-        if ledger is not None:
+        if ledger is not None and reason is None:
             for words, audience, was, will in _left(ledger, forecasted.account.policy):
                 lines.append(f"    {words:<28}{was:>18.4f} → {will:.4f}")
                 if will < 0:
@@ -237,6 +252,17 @@ def _left(ledger: LedgerState, stream: StreamPolicy) -> list[tuple[str, str, flo
          getattr(stream.epsilon, audience) - account.loss)
         for audience, account in accounts.items()
     ]  # fmt: skip
+
+
+def new_epoch(old: StreamPolicy, new: StreamPolicy) -> str | None:
+    """Why a policy begins a new epoch of a stream, in words; None if it does not."""
+    if old.meaning != new.meaning:
+        parts = ("states", "discretiser", "stand_in_state", "period_ms", "source")
+        names = [one.removesuffix("_state") for one in parts if getattr(old, one) != getattr(new, one)]
+        return f"the states mean something else ({', '.join(names)})"
+    if old.epoch < new.epoch:
+        return f"ops begin epoch {new.epoch}"
+    return None
 
 
 def _changes(old: StreamPolicy | None, new: StreamPolicy) -> list[str]:
@@ -329,6 +355,9 @@ def _answer(
     if args.json:
         streams = {
             name: {
+                "new_epoch": new_epoch(received.policy.streams[name], policy.streams[name])
+                if received.policy is not None and name in received.policy.streams
+                else None,
                 "before": None if before is None else before.as_tree(),
                 "after": one.after.as_tree(),
                 "account": one.as_tree(),

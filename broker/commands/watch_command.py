@@ -145,9 +145,10 @@ def _words(message: BaseModel) -> str:
             return f"{state}, policy {message.policy or 'none'}; {counts}{f'; refuses: {reasons}' if reasons else ''}"
         case LedgerState():
             stopped = f"; STOPPED: {message.stopped}" if message.stopped else ""
+            broken = "".join(f"; {sentence}" for sentence in message.broken_promises())
             return (
                 f"operator {_loss(message.operator)}, public {_loss(message.public)}, "
-                f"{message.entries} entries{stopped}"
+                f"{message.entries} entries{stopped}{broken}"
             )
         case NoiseSetting():
             return f"version {message.version} for policy {message.policy}: {message.noise.noise.in_words()}"

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from hushmq.broker.contract.broken_promise import broken_promise
 from hushmq.broker.contract.message_base import Epsilon, Level, Message, NanoNats, Tick, Version, field_path
 from hushmq.broker.contract.noise_message import NoiseMessage
 from hushmq.broker.contract.packing import packed_size
@@ -23,6 +24,12 @@ from hushmq.broker.contract.topics import LEVEL
 from hushmq.pufferfish.adversary import Adversary
 
 MAX_PAYLOAD_BYTES = 256 * 1024
+
+MOST_ENDED = 16
+"""Ended epochs in a ledger's message at most."""
+
+EpochReason = Literal["meaning", "contradiction", "ops"]
+"""Why an epoch of a stream began: its states mean something else, Θ was contradicted, or ops raised its number."""
 
 
 class NoiseSetting(Message):
@@ -199,8 +206,23 @@ class Misfit(Message):
     """Whether Θ contains a chain with the correlation seen. A policy may ask that misfit is only reported."""
 
 
+class EndedEpoch(Message):
+    """An epoch of a stream that has ended, and what its ticks have lost to each audience under the Θ it ended with.
+
+    Where that is more than the budget, the promise did not hold for these ticks.
+    """
+
+    number: Annotated[int, Field(ge=1)]
+    first: Tick
+    last: Tick
+    reason: EpochReason
+    """Why the next epoch began."""
+    operator: Annotated[float, Field(ge=0)]
+    public: Annotated[float, Field(ge=0)]
+
+
 class LedgerState(Message):
-    """`ledger/<stream>`, retained: both audiences' accounts.
+    """`ledger/<stream>`, retained: both audiences' accounts of the present epoch, and those that have ended.
 
     `head` is the digest of the last entry, which covers all entries before it. `seal` is the calibrator's signature
     over cohort, stream, entries and head; it reveals a database restored from an old backup
@@ -220,10 +242,27 @@ class LedgerState(Message):
     """Why the stream releases nothing further; None while it releases."""
     misfit: Misfit | None = None
     """How far the data deviates from the chains that the guarantee assumes; None while there is no evidence of it."""
+    epoch: Annotated[int, Field(ge=1)] = 1
+    ended: Annotated[tuple[EndedEpoch, ...], Field(max_length=MOST_ENDED)] = ()
+    """The epochs before it, the oldest first; where there are more, those with the largest losses and the newest."""
     head: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     seal: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")] | None = None
     account: SharedBy | None = None
     """Whose accounts these are; None where they are this stream's alone."""
+
+    def broken_promises(self) -> list[str]:
+        """For each ended epoch and audience whose promise did not hold, a sentence that says so."""
+        said = [
+            broken_promise(
+                audience=audience, first=ended.first, last=ended.last, budget=account.budget, loss=loss
+            )
+            for ended in self.ended
+            for audience, loss, account in (
+                ("operator", ended.operator, self.operator),
+                ("public", ended.public, self.public),
+            )
+        ]
+        return [sentence for sentence in said if sentence is not None]
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -5,7 +5,9 @@ Versions and unknown fields: as in broker/contract/messages.py.
 
 from __future__ import annotations
 
+import json
 import math
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
@@ -137,6 +139,19 @@ class StreamPolicy(Message):
     """LCM's dependence coefficient between this stream and the others, for one that cannot share their account."""
     share: Annotated[float, Field(gt=0, le=1)] | None = None
     """The part of its account's tilt that this stream may use; by default an equal part of what the others leave."""
+    source: Level | None = None
+    """What the values come from, such as "ring-4" or "pir". Part of the states' meaning: change it with the sensor."""
+    after_contradiction: Literal["continue", "stop"] = "continue"
+    """What follows when evidence contradicts Θ and what was released exceeds ε under the wider one: a new epoch under
+    that, or nothing until ops raise `epoch`."""
+    epoch: Annotated[int, Field(ge=1, le=2**31)] = 1
+    """Raised by ops to begin a new epoch, in which everything about the chains is learned anew; it only rises."""
+
+    @property
+    def meaning(self) -> str:
+        """A fingerprint of what a state at a tick means: beliefs and accounts belong to one of them."""
+        parts = [self.states, self.discretiser.model_dump(), self.stand_in_state, self.period_ms, self.source]
+        return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     @property
     def stand_in_state(self) -> int:

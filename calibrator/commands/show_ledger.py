@@ -8,11 +8,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hushmq.broker.contract.messages import EpochReason
 from hushmq.calibrator.learning.stream_theta import MOST_UNDETECTABLE
 from hushmq.calibrator.ledger.ledger_report import StreamLedger
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 60
+REASONS: dict[EpochReason, str] = {
+    "meaning": "another meaning of the states",
+    "contradiction": "a contradiction",
+    "ops": "ops",
+}
+"""Why an epoch ended, in words."""
 
 
 def summary(account: StreamLedger) -> dict[str, Any]:
@@ -41,6 +48,24 @@ def summary(account: StreamLedger) -> dict[str, Any]:
         "theta": None if account.theta is None else account.theta.as_tree(),
         "account": _account(account),
         "groups": {name: list(devices) for name, devices in account.groups.items()},
+        "epoch": {
+            "number": account.epoch.number,
+            "first": account.epoch.first,
+            "reason": account.epoch.reason,
+        },
+        "ended": [
+            {
+                "number": one.epoch.number,
+                "first": one.epoch.ticks[0],
+                "last": one.epoch.ticks[1],
+                "ended_by": one.epoch.ended_by,
+                "theta": one.epoch.theta.as_tree(),
+                "operator": one.operator,
+                "public": one.public,
+            }
+            for one in account.ended
+        ],
+        "broken_promises": account.broken_promises(),
         "late_ticks": account.late,
         "misfit": _misfit(account),
         "devices": {
@@ -123,6 +148,8 @@ def print_ledger(account: StreamLedger, last: int) -> None:
             f"{account.theta.odds_spread:.4f} over Θ",
             highlight=False,
         )
+        for sentence in _epochs_in_words(account):
+            console.print(sentence, highlight=False)
         console.print(_misfit_in_words(account), highlight=False)
         specific = sum(one.version is not None for one in account.devices.values())
         if account.devices:
@@ -165,6 +192,20 @@ def _account_in_words(account: StreamLedger) -> list[str]:
         )
         lines.append(f"groups: {listed}")
     return lines
+
+
+def _epochs_in_words(account: StreamLedger) -> list[str]:
+    """The epochs: which ticks, why they ended, what was lost; nothing where there is only one."""
+    if not account.ended:
+        return []
+    lines = [
+        f"epoch {one.epoch.number}, ticks {one.epoch.ticks[0]} to {one.epoch.ticks[1]}, ended by "
+        f"{REASONS[one.epoch.ended_by]}: operator {one.operator:.4f}, public {one.public:.4f} under "
+        f"{one.epoch.theta.in_brief()}"
+        for one in account.ended
+    ]
+    broken = [f"[bold red]{sentence}[/bold red]" for sentence in account.broken_promises()]
+    return [*lines, f"epoch {account.epoch.number} since tick {account.epoch.first}: as above", *broken]
 
 
 def _misfit_in_words(account: StreamLedger) -> str:

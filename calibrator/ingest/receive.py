@@ -25,6 +25,7 @@ from hushmq.calibrator.ingest.device_statuses import DeviceStatuses
 from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.ingest.quarantine import Quarantine
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
+from hushmq.calibrator.ledger.policy_epochs import begin_epochs_of_policy, check_epoch_numbers
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.roster.admission import Admission, Candidate
@@ -200,9 +201,14 @@ class Receiver:
                 raise Rejected(Reason.WRONG_ADDRESS, f"nothing is read from {kind} topics")
 
     def _follow(self, db: Connection, payload: bytes) -> Policy | None:
-        """Follow a policy; the windows that it adds begin now."""
-        before = self.followed.last_streams
-        adopted = self.followed.adopt(db, payload, self.clocks.now())
+        """Follow a policy, and begin the epochs that it is a reason for; the windows that it adds begin now."""
+        policy, before = self.followed.policy, self.followed.last_streams
+        adopted = self.followed.adopt(
+            db, payload, self.clocks.now(), check=lambda policy: check_epoch_numbers(db, policy)
+        )
+        if adopted is not None:
+            for begun in begin_epochs_of_policy(db, policy, before, adopted, self.clocks.first_issued):
+                begun.report(self.log)
         for name, stream in adopted.streams.items() if adopted else ():
             resume_sequences(db, name, before.get(name), stream, now=self.clocks.tick(stream))
         return adopted

@@ -26,7 +26,7 @@ from hushmq.calibrator.learning.charged_statistics import add_to_block, fit_sinc
 from hushmq.calibrator.learning.confidence_sequence import next_theta
 from hushmq.calibrator.learning.learned_theta import LearnedTheta, is_learned, read_learned, write_learned
 from hushmq.calibrator.learning.learning_progress import Progress, read_progress, write_progress
-from hushmq.calibrator.learning.pending_statistics import draw_pending, hold_statistics
+from hushmq.calibrator.learning.pending_statistics import draw_pending, drop_pending, hold_statistics
 from hushmq.calibrator.learning.update_schedule import (
     KEPT_BLOCKS,
     block_of,
@@ -136,3 +136,12 @@ def _reset(db: Connection, stream: str, devices: Iterable[str]) -> None:
     """Drop the learned Θ of these devices, and their statistics."""
     learned_theta.drop_devices(db, stream, devices)
     charged_statistics.drop_devices(db, stream, devices)
+
+
+def forget_stream(db: Connection, stream: str) -> None:
+    """Drop all that was learned of a stream and all evidence of it, drawn or not: a new epoch learns anew."""
+    before = read_progress(db, stream)
+    learned_theta.drop_stream(db, stream)
+    charged_statistics.drop_stream(db, stream)
+    drop_pending(db, stream)
+    write_progress(db, stream, Progress(contradictions=before.contradictions))

@@ -73,5 +73,10 @@ def draw_pending(db: Connection, stream: str, model: AnyModel) -> list[NoisyStat
     return drawn
 
 
+def drop_pending(db: Connection, stream: str) -> None:
+    """Delete the pending sums of a stream undrawn: what they were charged stays charged."""
+    db.execute(delete(pending).where(_of(stream)))
+
+
 def _of(stream: str) -> ColumnElement[bool]:
     return pending.c.stream == stream

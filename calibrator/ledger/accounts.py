@@ -6,13 +6,14 @@ are opened, so that it cannot disagree with either.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.learning.learning_progress import Progress, read_progress
 from hushmq.calibrator.learning.stream_theta import misfit_of_stream
+from hushmq.calibrator.ledger.epochs import Epochs, read_epochs
 from hushmq.calibrator.ledger.issued_noise import IssuedNoise
 from hushmq.calibrator.ledger.joined_account import JoinedAccount, account_device_thetas, account_theta
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
@@ -26,14 +27,15 @@ from hushmq.pufferfish.protocols import Theta
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a stream's accounts stand on: the policy's version, the last theta updates, and the cohort's Θ.
+    """What a stream's accounts stand on: the policy's version, the last theta updates, the cohort's Θ, the epochs.
 
-    There is an update for each stream of the account, and Θ is the hull of theirs.
+    There is an update for each stream of the account, and its epochs; Θ is the hull of theirs.
     """
 
     policy: int
     updates: tuple[Progress, ...]
     theta: Theta
+    epochs: tuple[Epochs, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Accounts:
             self.followed.version,
             tuple(read_progress(db, member).at_last_update for member in priced.members),
             account_theta(db, self.followed.streams, priced),
+            tuple(read_epochs(db, member) for member in priced.members),
         )
 
     def open(self, db: Connection, stream: str) -> LiveAccounts:
@@ -91,13 +94,14 @@ class Accounts:
         return last.accounts
 
     def _reopen(self, db: Connection, stream: str, basis: Basis, last: _Open | None) -> LiveAccounts:
-        """Accounts on another basis; issued noise does not depend on it, the priced history on policy and Θ alone."""
-        policy = self.followed.priced[stream].policy
+        """Accounts on another basis; issued noise does not depend on it, the priced history not on the updates."""
+        policy, members = self.followed.priced[stream].policy, self.followed.priced[stream].members
         issued = IssuedNoise(stream) if last is None else last.accounts.issued
-        if last is not None and (last.basis.policy, last.basis.theta) == (basis.policy, basis.theta):
+        if last is not None and replace(last.basis, updates=basis.updates) == basis:
             public = last.accounts.public
         else:
-            public = PublicAccount(basis.theta, policy.adversary, largest_device_tilt(db, stream))
+            epochs, tilt = basis.epochs[members.index(stream)], largest_device_tilt(db, stream)
+            public = PublicAccount(basis.theta, policy.adversary, tilt, epochs)
         device_thetas = account_device_thetas(
             db, self.followed.streams, self.followed.priced[stream], self.followed.group_of
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -12,16 +12,15 @@ from sqlalchemy import Connection, select
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.ledger.debits import Debit, joint_tilt
 from hushmq.calibrator.ledger.device_exposure import UNPROVED
+from hushmq.calibrator.ledger.epochs import LAST_TICK
 from hushmq.calibrator.models.choose_model import read_noise
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.calibrator.store.tables import extent, setting
 from hushmq.pufferfish.protocols import Theta, Timeline
-from hushmq.pufferfish.timeline.entry import Entry, Price
+from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 
 T = TypeVar("T")
-LAST_TICK = 2**53 - 1
-"""The largest tick a message can carry."""
 
 
 def public_timeline(debits: Iterable[Debit]) -> list[Entry]:
@@ -42,32 +41,55 @@ def always(tilt: int) -> list[Entry]:
     return [Entry(0, LAST_TICK, tilt / NANO, tilt / NANO)] if tilt else []
 
 
-def operator_timeline(db: Connection, stream: str, device: str | None = None) -> list[Entry]:
+def operator_timeline(
+    db: Connection,
+    stream: str,
+    device: str | None = None,
+    *,
+    same_meaning: Callable[[int], bool] = lambda _: True,
+) -> list[Entry]:
     """τ(t) for whoever reads the sanitized stream: at each tick the least noise that any device used there.
 
-    Device-specific settings count only in the timeline of their device.
+    Device-specific settings count only in the timeline of their device. A version whose states have another meaning
+    tilts by its larger tilt in both directions (docs/theory-world.md, Theorem 19).
     """
     mine = setting.c.device.is_(None) | (setting.c.device == device)
     always_ = always(largest_device_tilt(db, stream))
     rows = db.execute(
-        select(extent.c.first, extent.c.last, setting.c.noise).where(
+        select(extent.c.first, extent.c.last, setting.c.version, setting.c.noise).where(
             extent.c.stream == stream, setting.c.stream == stream, setting.c.version == extent.c.noise, mine
         )
     )
-    spans = [(row.first, row.last, read_noise(row.noise).tilts) for row in rows]
+    spans = []
+    for row in rows:
+        tau0, tau1 = read_noise(row.noise).tilts
+        if not same_meaning(row.version):
+            tau0 = tau1 = max(tau0, tau1)
+        spans.append((row.first, row.last, (tau0, tau1)))
     return always_ + [
         Entry(first, last, *(max(taus) for taus in zip(*active, strict=True)))
         for first, last, active in _segments(spans)
     ]
 
 
-def price_public(debits: Iterable[Debit], theta: Theta, stream: StreamPolicy, device_tilt: int = 0) -> Price:
-    return finite_price(theta.timeline(stream.adversary, [*always(device_tilt), *public_timeline(debits)]))
+def price_public(
+    debits: Iterable[Debit],
+    theta: Theta,
+    stream: StreamPolicy,
+    device_tilt: int = 0,
+    ticks: Ticks | None = None,
+) -> Price:
+    entries = [*always(device_tilt), *public_timeline(debits)]
+    return finite_price(theta.timeline(stream.adversary, entries, ticks))
 
 
 def finite_price(history: Timeline) -> Price:
     """The price of a history; UNPROVED where it is infinite."""
-    found = history.price()
+    return finite(history.price())
+
+
+def finite(found: Price) -> Price:
+    """The price; UNPROVED where it is infinite."""
     return found if math.isfinite(found.epsilon) else Price(UNPROVED, found.tick)
 
 

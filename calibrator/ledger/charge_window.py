@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, insert
 
-from hushmq.calibrator.ledger.debits import Debit
-from hushmq.calibrator.ledger.device_exposure import UNPROVED
+from hushmq.calibrator.ledger.debits import Debit, joint_tilt
+from hushmq.calibrator.ledger.epochs import LAST_TICK
 from hushmq.calibrator.ledger.high_water_mark import digest, head_of
 from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
@@ -26,6 +26,10 @@ from hushmq.calibrator.policy.account_shares import least_share
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import ledger
 from hushmq.pufferfish.protocols import Noise
+from hushmq.pufferfish.timeline.entry import Entry
+
+LESSENED = 10
+"""How often the share of a window is lessened after an epoch has ended, before the window is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,9 @@ class ChargeRefused:
 
 def charge_window(db: Connection, span: Span, accounts: LiveAccounts) -> Charge | ChargeRefused:
     """Debit the window within the caller's transaction, or say why the public budget does not allow it."""
-    policy = accounts.policy
+    policy, epoch = accounts.policy, accounts.epochs.current
+    if span.first < epoch.first:
+        return ChargeRefused(f"it begins before tick {epoch.first}, where epoch {epoch.number} began")
     method = policy.windows[span.window].method
     for theta in (accounts.theta, *(one.theta for one in accounts.exposures.values())):
         reason = theta.method_error(method, policy.adversary)
@@ -62,17 +68,33 @@ def charge_window(db: Connection, span: Span, accounts: LiveAccounts) -> Charge 
     whole = accounts.spending(span.window, span.scope, noises.values())
     if not whole.release:
         return ChargeRefused(f"ε of {policy.epsilon.public:g} leaves less than a nano-nat for it")
-    charge = _debit(db, span, whole, noises, accounts)
-    if isinstance(charge, Charge):
-        return charge
-    # A setting that changed within the window leaves a little less than its share.
-    return _debit(db, span, whole.lessened(), noises, accounts)
+    planned = accounts.planned_tilt(noises.values()) if accounts.epochs.ended else 0
+    charge = _debit(db, span, whole, noises, accounts, planned=planned)
+    # A setting that changed within the window leaves a little less than its share, an epoch that has just ended much
+    # less: what was released in it tells of the first ticks after it.
+    for _ in range(LESSENED if accounts.epochs.ended else 1):
+        if isinstance(charge, Charge):
+            break
+        whole, planned = whole.lessened(), planned * 3 // 4
+        charge = _debit(db, span, whole, noises, accounts, planned=planned)
+    return charge
 
 
 def _debit(
-    db: Connection, span: Span, spent: Spending, noises: Mapping[int, Noise], accounts: LiveAccounts
+    db: Connection,
+    span: Span,
+    spent: Spending,
+    noises: Mapping[int, Noise],
+    accounts: LiveAccounts,
+    *,
+    planned: int,
 ) -> Charge | ChargeRefused:
-    """Write the entry if the public budget allows it for the cohort and for every device."""
+    """Write the entry if the public budget allows it for the cohort, for every device, and for ended epochs.
+
+    The loss of an ended epoch that is within the budget stays there. One beyond it is reported as what it is. Where
+    there are ended epochs, the same share must be possible in all later windows, whose tilt on every tick is
+    `planned`: else those next to an ended epoch would leave nothing for the ones after them.
+    """
     version = accounts.public.least_protecting(noises, span.first, span.last, spent.tilt)
     if version is None:
         return ChargeRefused(
@@ -80,16 +102,23 @@ def _debit(
         )
     proposed = accounts.public.propose(Debit(span.first, span.last, spent.tilt, noises[version]))
     budget = accounts.policy.epsilon.public
-    after = accounts.price_with(proposed)
+    later: Entry | None = None
+    if planned:
+        tau = joint_tilt(planned, noises.values())
+        later = Entry(span.last + 1, LAST_TICK, tau, tau)
+    after, *ended_after = accounts.prices_if(proposed, later)
     if after.epsilon > budget:
         reason = f"the loss at tick {after.tick} would be {after.epsilon:.4f} of {budget:g}"
         return ChargeRefused(reason, after.epsilon)
-    for device, theta, tilt in accounts.exposed_tilts(proposed):
-        if not accounts.bounds.keeps_public(theta, tilt):
-            loss = min(UNPROVED, theta.constant_loss(tilt, tilt, accounts.policy.adversary))
+    for before, ended in zip(accounts.ended_prices(), ended_after, strict=True):
+        if before.epsilon <= budget < ended.epsilon:
+            reason = f"the loss at tick {ended.tick}, of an ended epoch, would be {ended.epsilon:.4f} of {budget:g}"
+            return ChargeRefused(reason, ended.epsilon)
+    for device, loss in accounts.exposed_losses(proposed):
+        if loss > budget:
             return ChargeRefused(f"the loss of {device} would be {loss:.4f} of {budget:g}", loss)
     entry = _write_entry(db, span, spent, version=version, noise=noises[version])
-    return Charge(entry, spent, after.epsilon, proposed)
+    return Charge(entry, spent, accounts.prices_if(proposed)[0].epsilon, proposed)
 
 
 def _write_entry(db: Connection, span: Span, spent: Spending, *, version: int, noise: Noise) -> int:

@@ -38,6 +38,8 @@ class IssuedNoise:
     """Of device-specific settings, each with the first tick that can carry it."""
     newest: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By device the policy and the version of its newest device-specific setting."""
+    versions: dict[str | None, list[tuple[int, Noise]]] = field(default_factory=dict)
+    """By device, None for the cohort, each noise with its version."""
     _count: int = 0
     _highest: int = 0
 
@@ -56,10 +58,12 @@ class IssuedNoise:
         ).all()
         if self._count and len(rows) != count - self._count:
             # An older setting was restored, or the transaction that made the newest was rolled back.
-            self.cohort, self.by_device, self.newest, self._count, self._highest = [], {}, {}, 0, 0
+            self.cohort, self.by_device, self.newest, self.versions = [], {}, {}, {}
+            self._count = self._highest = 0
             return NewSettings(of_cohort=True, devices=self.follow(db).devices)
         for row in rows:
             noise = read_noise(row.noise)
+            self.versions.setdefault(row.device, []).append((row.version, noise))
             if row.device is None:
                 self.cohort.append(noise)
             else:
@@ -72,6 +76,11 @@ class IssuedNoise:
     def noises_of(self, device: str) -> tuple[Noise, ...]:
         """All noise that the states of this device can carry."""
         return *self.cohort, *(noise for _, noise in self.by_device.get(device, ()))
+
+    def noises_since(self, version: int, device: str | None = None) -> tuple[Noise, ...]:
+        """The noise of settings above this version that the states of the device, or of any device, can carry."""
+        found = [*self.versions.get(None, ()), *(self.versions.get(device, ()) if device is not None else ())]
+        return tuple(noise for each, noise in found if each > version)
 
     def exposure(self, device: str, theta: Theta) -> DeviceExposure:
         """The exposure of a device that has, or had, device-specific settings."""

@@ -22,12 +22,14 @@ from hushmq.broker.contract.account_share import PricedStream
 from hushmq.broker.contract.messages import SharedBy
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.learning.stream_theta import theta_of_stream, thetas_of_devices
-from hushmq.calibrator.ledger.audience_timelines import finite_price, operator_timeline
+from hushmq.calibrator.ledger.audience_timelines import finite_price
 from hushmq.calibrator.ledger.device_exposure import UNPROVED
+from hushmq.calibrator.ledger.epochs import LAST_TICK, Epoch, Epochs, PricedEpoch
+from hushmq.calibrator.ledger.operator_account import epoch_ticks, epoch_timeline
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.protocols import Theta
-from hushmq.pufferfish.timeline.entry import Entry, Price
+from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 
 if TYPE_CHECKING:
     from hushmq.calibrator.ledger.live_accounts import LiveAccounts
@@ -48,6 +50,11 @@ class JoinedAccount:
     def theta(self) -> Theta:
         return self.members[0].theta
 
+    @property
+    def epochs(self) -> Epochs:
+        """The epochs of the account: those of the stream whose current one began last; they begin together."""
+        return max((one.public.epochs for one in self.members), key=lambda one: one.current.first)
+
     def follow(self, db: Connection) -> None:
         """Read new ledger entries and settings of all streams."""
         for one in self.members:
@@ -58,11 +65,30 @@ class JoinedAccount:
         """Whose account it is, for readers of its loss."""
         return SharedBy(streams=tuple(one.stream for one in self.members), devices=self.devices)
 
-    def price_with(self, proposed: ProposedDebit) -> Price:
-        """The price of what all streams have released, with a debit that one of them proposes."""
-        held = [entry for one in self.members for entry in one.public.held()]
-        adversary = self.members[0].policy.adversary
-        return joint_price([*held, *proposed.rises], self.theta, adversary, self.devices)
+    def prices(self, further: Iterable[Entry] = ()) -> list[Price]:
+        """The price of what all streams have released, and more, at the current epoch's ticks and each ended one's."""
+        entries = [*(entry for one in self.members for entry in one.public.held()), *further]
+        adversary, epochs = self.members[0].policy.adversary, self.epochs
+        return [
+            joint_price(entries, theta, adversary, self.devices, ticks)
+            for theta, ticks in [
+                (self.theta, epochs.ticks),
+                *((one.theta, one.ticks) for one in epochs.ended),
+            ]
+        ]
+
+    def loss_behind_all(
+        self, theta: Theta, ticks: Ticks | None, proposed: tuple[LiveAccounts, ProposedDebit] | None = None
+    ) -> float:
+        """The public loss of a group whose devices all had the settings of all devices."""
+        entries = [
+            entry
+            for one in self.members
+            for entry in one.true_tilts_behind_all(
+                proposed[1].debit if proposed is not None and proposed[0] is one else None
+            )
+        ]
+        return joint_price(entries, theta, self.members[0].policy.adversary, self.devices, ticks).epsilon
 
     def exposed_tilts(
         self, proposed: tuple[LiveAccounts, ProposedDebit] | None = None
@@ -79,31 +105,65 @@ class JoinedAccount:
 
     def public_loss(self, against: Adversary | None = None) -> float:
         """The largest public loss of any device and its group, to the policy's adversary or to another."""
-        adversary = against or self.members[0].policy.adversary
-        losses = [
-            min(UNPROVED, theta.constant_loss(tilt, tilt, adversary))
-            for _, theta, tilt in self.exposed_tilts()
-        ]
+        adversary, epochs = against or self.members[0].policy.adversary, self.epochs
         held = [entry for one in self.members for entry in one.public.held()]
-        return max([joint_price(held, self.theta, adversary, self.devices).epsilon, *losses])
+        loss = joint_price(held, self.theta, adversary, self.devices, epochs.ticks).epsilon
+        together: float | None = None
+        for _, theta, tilt in self.exposed_tilts():
+            bound = min(UNPROVED, theta.constant_loss(tilt, tilt, adversary))
+            if bound > loss and epochs.ended and self.theta.contains(theta):
+                # What ended epochs tilt most is no bound for the current one.
+                if together is None:
+                    together = self.loss_behind_all(self.theta, epochs.ticks)
+                bound = min(bound, together)
+            loss = max(loss, bound)
+        return loss
 
     def operator_loss(self, db: Connection, against: Adversary | None = None) -> float:
         """The largest loss of any device and its group to whoever reads the sanitized streams."""
         policy = self.members[0].policy
         adversary = against or policy.adversary
-        read = [entry for one in self.members for entry in operator_timeline(db, one.stream)]
-        loss = joint_price(read, self.theta, adversary, self.devices).epsilon
+        current = self.epochs.current
+        ticks = self._operator_ticks(db, current)
+        loss = joint_price(self._read(db, current), self.theta, adversary, self.devices, ticks).epsilon
         for device in sorted({name for one in self.members for name in one.exposures}):
             theta, group = self._theta_of(device), self.group_of(device)
             bound = min(UNPROVED, theta.constant_loss(*self._largest_tilts(group), adversary))
             if bound > policy.epsilon.operator:  # only then is the exact timeline worth its price
-                exact = [
-                    entry for mate in group for one in self.members
-                    for entry in operator_timeline(db, one.stream, mate)
-                ]  # fmt: skip
-                bound = min(bound, finite_price(theta.timeline(adversary, exact)).epsilon)
+                exact = [entry for mate in group for entry in self._read(db, current, mate)]
+                bound = min(bound, finite_price(theta.timeline(adversary, exact, ticks)).epsilon)
             loss = max(loss, bound)
         return loss
+
+    def ended_operator_loss(self, db: Connection, one: PricedEpoch) -> float:
+        """What the ticks of an ended epoch have lost to whoever reads the sanitized streams."""
+        adversary, ticks = self.members[0].policy.adversary, self._operator_ticks(db, one.epoch)
+        return joint_price(self._read(db, one.epoch), one.theta, adversary, self.devices, ticks).epsilon
+
+    def _read(self, db: Connection, epoch: Epoch, device: str | None = None) -> list[Entry]:
+        """The tilts of all sanitized streams, for the states as they were meant in this epoch of the account."""
+        return [
+            entry
+            for one in self.members
+            for entry in epoch_timeline(
+                db, one.stream, one.public.epochs, one.public.epochs.at(epoch.first), device
+            )
+        ]
+
+    def _operator_ticks(self, db: Connection, epoch: Epoch) -> Ticks | None:
+        """The ticks at which settings of this epoch were used, of any stream."""
+        epochs = self.epochs
+        if not epochs.ended:
+            return None
+        found = [
+            epoch_ticks(db, one.stream, one.public.epochs, one.public.epochs.at(epoch.first))
+            for one in self.members
+        ]
+        ticks = [one for one in found if one is not None] or [(epoch.first, LAST_TICK)]
+        same_meaning = all(one.public.epochs.keeps_meaning(epoch.first) for one in self.members)
+        first = (max if same_meaning else min)(first for first, _ in ticks)
+        last = LAST_TICK if epoch == epochs.current else max(first - 1, *(last for _, last in ticks))
+        return first, last
 
     def _largest_tilts(self, group: Sequence[str]) -> tuple[float, float]:
         """The sum, over the streams and devices of a group, of the largest tilts that each can carry."""
@@ -120,10 +180,12 @@ class JoinedAccount:
         return self.members[0].device_thetas.get(device, self.theta)
 
 
-def joint_price(entries: Iterable[Entry], theta: Theta, adversary: Adversary, devices: int) -> Price:
-    """The price of the tilts of all streams of an account, if each of so many devices has them."""
+def joint_price(
+    entries: Iterable[Entry], theta: Theta, adversary: Adversary, devices: int, ticks: Ticks | None = None
+) -> Price:
+    """The price of the tilts of all streams of an account, at some ticks, if each of so many devices has them."""
     times = (Entry(one.first, one.last, devices * one.tau0, devices * one.tau1) for one in entries)
-    return finite_price(theta.timeline(adversary, times))
+    return finite_price(theta.timeline(adversary, times, ticks))
 
 
 def account_theta(db: Connection, streams: Mapping[str, StreamPolicy], priced: PricedStream) -> Theta:

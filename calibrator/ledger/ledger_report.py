@@ -5,20 +5,22 @@ Nothing is remembered: all losses are computed from the entries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
 from hushmq.broker.contract.account_share import PricedStream, priced_streams
+from hushmq.broker.contract.broken_promise import broken_promise
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.calibrator.learning.learning_progress import read_progress
 from hushmq.calibrator.learning.stream_theta import misfit_of_stream, thetas_of_devices
 from hushmq.calibrator.ledger.debits import debit_of
+from hushmq.calibrator.ledger.epochs import Epoch, read_epochs
 from hushmq.calibrator.ledger.issued_noise import issued_noises
-from hushmq.calibrator.ledger.live_accounts import UndecidedLosses, accounts_under
+from hushmq.calibrator.ledger.live_accounts import EndedLoss, UndecidedLosses, accounts_under
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.policy.follow_policy import decode_apart, decode_stored
@@ -29,7 +31,7 @@ from hushmq.pufferfish.protocols import Theta
 
 @dataclass(frozen=True, slots=True)
 class LossPoint:
-    """The public loss after one entry, under the learned Θ."""
+    """The public loss of the current epoch after one entry, under the learned Θ."""
 
     entry: int
     at: str
@@ -52,6 +54,7 @@ class StreamLedger:
     policy: StreamPolicy | None
     theta: Theta | None
     entries: list[Row[Any]]
+    """What was charged; entries that begin an epoch are not among them."""
     public: float
     operator: float
     history: list[LossPoint]
@@ -67,6 +70,31 @@ class StreamLedger:
     """The largest misfit that the theta updates so far would not have shown."""
     devices: Mapping[str, DeviceTheta] = field(default_factory=dict)
     """Devices with a learned Θ."""
+    epoch: Epoch = field(default_factory=Epoch)
+    """The current epoch, to which both accounts belong."""
+    ended: Sequence[EndedLoss] = ()
+    """The epochs before it, and what their ticks have lost; none without a policy."""
+
+    def broken_promises(self) -> list[str]:
+        """For each ended epoch and audience whose promise did not hold, a sentence that says so."""
+        if self.policy is None:
+            return []
+        budgets = self.policy.epsilon
+        said = [
+            broken_promise(
+                audience=audience,
+                first=one.epoch.ticks[0],
+                last=one.epoch.ticks[1],
+                budget=budget,
+                loss=loss,
+            )
+            for one in self.ended
+            for audience, loss, budget in (
+                ("operator", one.operator, budgets.operator),
+                ("public", one.public, budgets.public),
+            )
+        ]
+        return [sentence for sentence in said if sentence is not None]
 
 
 def stored_policy(db: Connection) -> Policy | None:
@@ -102,7 +130,9 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
     history: list[LossPoint] = []
     spent = operator = 0.0
     undecided = UndecidedLosses(0.0, 0.0)
-    entries = read_entries(db, stream)
+    entries = read_charges(db, stream)
+    ended: Sequence[EndedLoss] = ()
+    epoch = read_epochs(db, stream).current
     if whole is not None and policy is not None:
         priced = priced_streams(whole)[stream]
         policy = priced.policy
@@ -114,13 +144,14 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
             else {one.stream: one for one in accounts.joint.members}
         )
         noises = {member: issued_noises(db, member) for member in members}
-        everything = [row for member in members for row in read_entries(db, member)]
+        everything = [row for member in members for row in read_charges(db, member)]
         for row in sorted(everything, key=lambda row: row.id):
             members[row.stream].public.charge(row.id, debit_of(row, noises[row.stream]))
             if row.stream == stream:
                 history.append(LossPoint(row.id, row.at, accounts.public_loss()))
         spent, operator = accounts.public_loss(), accounts.operator_loss(db)
         undecided = accounts.undecided_losses(db)
+        ended, epoch = accounts.ended_losses(db), accounts.epochs.current
     return StreamLedger(
         stream=stream,
         policy=policy,
@@ -136,10 +167,18 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
         misfit=None if policy is None else misfit_of_stream(db, stream, model_of(policy)),
         hidden=read_progress(db, stream).undetectable,
         devices={} if policy is None else _devices(db, stream, policy),
+        epoch=epoch,
+        ended=ended,
     )
 
 
+def read_charges(db: Connection, stream: str) -> list[Row[Any]]:
+    """The entries of a stream that charge something."""
+    return [row for row in read_entries(db, stream) if row.audience == "public"]
+
+
 def read_entries(db: Connection, stream: str) -> list[Row[Any]]:
+    """All entries of a stream: what was charged, and where an epoch began."""
     return list(
         db.execute(select(store.ledger).where(store.ledger.c.stream == stream).order_by(store.ledger.c.id))
     )

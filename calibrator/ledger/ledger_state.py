@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from hushmq.broker.contract.messages import Account, LedgerState, Misfit
+from hushmq.broker.contract.messages import MOST_ENDED, Account, EndedEpoch, LedgerState, Misfit
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
@@ -15,7 +15,10 @@ from hushmq.calibrator.store.tick_counts import late_ticks
 def ledger_state(
     db: Connection, accounts: LiveAccounts, marks: HighWaterMarks, worst: Band | None
 ) -> LedgerState:
-    """How the ledger stands. A stream is stopped behind its high-water mark, or over its public budget."""
+    """How the ledger stands. A stream is stopped behind its high-water mark, or over its public budget.
+
+    Both accounts are those of the current epoch; what the ticks of ended ones have lost is stated beside them.
+    """
     stream, policy = accounts.stream, accounts.policy
     budgets = policy.epsilon
     public, operator = accounts.public_loss(), accounts.operator_loss(db)
@@ -24,7 +27,10 @@ def ledger_state(
     sealed = marks.sealed(db, stream)
     stopped = marks.stopped.get(stream)
     if stopped is None and public > budgets.public:
-        stopped = f"the public loss is {public:.4f} under the learned Θ, of {budgets.public:g}"
+        stopped = (
+            f"the public loss is {public:.4f} under the learned Θ, of {budgets.public:g}: "
+            f"a policy with epoch = {policy.epoch + 1} goes on in a new epoch"
+        )
     return LedgerState(
         stream=stream,
         adversary=policy.adversary,
@@ -54,7 +60,32 @@ def ledger_state(
             fitted=worst.fitted,
             covered=policy.misfit == "cover",
         ),
+        epoch=accounts.epochs.current.number,
+        ended=_ended(db, accounts),
         head=sealed.head,
         seal=sealed.seal,
         account=None if accounts.joint is None else accounts.joint.shared_by,
+    )
+
+
+def _ended(db: Connection, accounts: LiveAccounts) -> tuple[EndedEpoch, ...]:
+    """The ended epochs; of too many for a message, those that have lost most, and the newest."""
+    budgets, newest = accounts.policy.epsilon, accounts.epochs.current.number - 1
+    losses = sorted(
+        accounts.ended_losses(db),
+        key=lambda one: (
+            one.epoch.number != newest,
+            -max(one.operator - budgets.operator, one.public - budgets.public),
+        ),
+    )[:MOST_ENDED]
+    return tuple(
+        EndedEpoch(
+            number=one.epoch.number,
+            first=one.epoch.ticks[0],
+            last=max(one.epoch.ticks),
+            reason=one.epoch.ended_by,
+            operator=one.operator,
+            public=one.public,
+        )
+        for one in sorted(losses, key=lambda one: one.epoch.number)
     )

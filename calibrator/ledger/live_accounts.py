@@ -1,36 +1,50 @@
 """Both audiences' accounts of one stream under one policy and one learned Θ, kept up to date with the database.
 
-They stand on a basis: the policy's version and the last theta update. When that changes they are replaced, since all of
-history must be priced again (calibrator/ledger/accounts.py); until then they follow new ledger entries and settings.
+They stand on a basis: the policy's version, the last theta update, and the epochs. When that changes they are
+replaced, since all of history must be priced again (calibrator/ledger/accounts.py); until then they follow new ledger
+entries and settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from hushmq.broker.contract.account_share import group_of, priced_streams
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
-from hushmq.calibrator.ledger.audience_timelines import finite_price, operator_timeline
+from hushmq.calibrator.ledger.audience_timelines import finite_price
+from hushmq.calibrator.ledger.debits import Debit
 from hushmq.calibrator.ledger.device_bounds import DeviceBounds
-from hushmq.calibrator.ledger.device_exposure import DeviceExposure
+from hushmq.calibrator.ledger.device_exposure import UNPROVED, DeviceExposure
+from hushmq.calibrator.ledger.epochs import LAST_TICK, Epochs, PricedEpoch, read_epochs
 from hushmq.calibrator.ledger.issued_noise import IssuedNoise
 from hushmq.calibrator.ledger.joined_account import JoinedAccount, account_device_thetas, account_theta
+from hushmq.calibrator.ledger.operator_account import operator_price
 from hushmq.calibrator.ledger.public_account import ProposedDebit, PublicAccount
 from hushmq.calibrator.ledger.window_allowance import LARGEST_TILT, allowed
 from hushmq.calibrator.ledger.window_spending import Spending, share_of_window
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.pufferfish.protocols import Noise, Theta
-from hushmq.pufferfish.timeline.entry import Price
+from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.window_method import Method
 
 
 class UndecidedLosses(NamedTuple):
     """Both audiences' losses to the undecided adversary."""
 
+    operator: float
+    public: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndedLoss:
+    """An ended epoch, and what its ticks have lost to each audience."""
+
+    epoch: PricedEpoch
     operator: float
     public: float
 
@@ -70,6 +84,16 @@ class LiveAccounts:
     def theta(self) -> Theta:
         """The learned Θ of the cohort."""
         return self.public.theta
+
+    @property
+    def epochs(self) -> Epochs:
+        """The epochs of the account: their ticks and Θ. What they say of settings is in the stream's own."""
+        return self.public.epochs if self.joint is None else self.joint.epochs
+
+    @property
+    def own_epochs(self) -> Epochs:
+        """The epochs of this stream."""
+        return self.public.epochs
 
     def follow(self, db: Connection) -> None:
         """Read new ledger entries and settings, of every stream that shares the account."""
@@ -111,6 +135,17 @@ class LiveAccounts:
         tilt = self.allowance(self.policy.windows[window].method, noises)
         return share_of_window(self.policy, window, scope, tilt)
 
+    def planned_tilt(self, noises: Collection[Noise]) -> int:
+        """The tilt, in nano-nats, that a sanitized state has when all windows over it are released behind these noises.
+
+        Under the present Θ.
+        """
+        return sum(
+            self.spending(name, scope, noises).tilt
+            for name, window in self.policy.windows.items()
+            for scope in window.scopes
+        )
+
     def precompute(self, device: str) -> None:
         """Pre-compute the bounds of a device with device-specific settings."""
         exposure = self.exposures[device]
@@ -121,9 +156,29 @@ class LiveAccounts:
             allowances={method: self.cohort_allowance(method, self.issued.cohort) for method in methods},
         )
 
-    def price_with(self, proposed: ProposedDebit) -> Price:
-        """The price of the whole account with a debit of this stream."""
-        return proposed.price() if self.joint is None else self.joint.price_with(proposed)
+    def prices_if(self, proposed: ProposedDebit, later: Entry | None = None) -> list[Price]:
+        """The prices of the whole account with a debit of this stream: the current epoch's, and each ended one's.
+
+        `later` is what this stream is to release after it; the others of its account as much by their shares.
+        """
+        if self.joint is None:
+            return proposed.prices_if(later)
+        if later is None:
+            return self.joint.prices(proposed.rises)
+        parts = self.policy.tilt_share * self.joint.devices
+        all_later = Entry(later.first, later.last, later.tau0 / parts, later.tau1 / parts)
+        return self.joint.prices([*proposed.rises, all_later])
+
+    def ended_prices(self) -> list[Price]:
+        """The price of each ended epoch."""
+        return self.public.ended_prices() if self.joint is None else self.joint.prices()[1:]
+
+    def loss_from(self, tick: int) -> float:
+        """The largest public loss of any device at this tick or later, of what is released so far, under its Θ."""
+        ticks = tick, LAST_TICK
+        if self.exposures or self.joint is not None:
+            return self._loss_behind_all(self.theta, ticks)
+        return finite_price(self.theta.timeline(self.policy.adversary, self.public.held(), ticks)).epsilon
 
     def exposed_tilts(self, proposed: ProposedDebit) -> Iterator[tuple[str, Theta, float]]:
         """Every device with device-specific settings, its Θ, and the largest tilt of a tick with the debit."""
@@ -133,29 +188,88 @@ class LiveAccounts:
         for one in self.exposures.values():
             yield one.device, one.theta, self.public.largest_true_tilt(one.device_noises, proposed.debit)
 
+    def exposed_losses(self, proposed: ProposedDebit) -> Iterator[tuple[str, float]]:
+        """Every device whose public loss in the current epoch may exceed the budget with the debit, and that loss."""
+        adversary = self.policy.adversary
+        together: float | None = None
+        for device, theta, tilt in self.exposed_tilts(proposed):
+            if self.bounds.keeps_public(theta, tilt):
+                continue
+            loss = min(UNPROVED, theta.constant_loss(tilt, tilt, adversary))
+            if self.epochs.ended:
+                # What ended epochs tilt most is no bound for the current one: the exact loss is.
+                if together is None:
+                    together = self._loss_behind_all(self.theta, self.epochs.ticks, proposed)
+                loss = min(loss, together if self.theta.contains(theta) else loss)
+            yield device, loss
+
+    def _loss_behind_all(
+        self, theta: Theta, ticks: Ticks | None, proposed: ProposedDebit | None = None
+    ) -> float:
+        """The public loss of a device that had the settings of all devices: no device's is larger under this Θ."""
+        if self.joint is not None:
+            of_this = None if proposed is None else (self, proposed)
+            return self.joint.loss_behind_all(theta, ticks, of_this)
+        entries = self.true_tilts_behind_all(None if proposed is None else proposed.debit)
+        return finite_price(theta.timeline(self.policy.adversary, entries, ticks)).epsilon
+
+    def true_tilts_behind_all(self, debit: Debit | None = None) -> list[Entry]:
+        """The tilts of the true states of a device that had the settings of all devices."""
+        noises = [noise for one in self.exposures.values() for noise in one.device_noises]
+        return self.public.true_tilts(noises, debit)
+
     def public_loss(self) -> float:
-        """The largest public loss of any device."""
+        """The largest public loss of any device at a tick of the current epoch."""
         if self.joint is not None:
             return self.joint.public_loss()
-        losses = [
-            self.bounds.public_loss(one, self.public.largest_true_tilt(one.device_noises))
+        loss, budget = self.public.price().epsilon, self.policy.epsilon.public
+        bounds = [
+            (one, self.bounds.public_loss(one, self.public.largest_true_tilt(one.device_noises)))
             for one in self.exposures.values()
         ]
-        return max([self.public.price().epsilon, *losses])
+        if self.epochs.ended and any(bound > budget for _, bound in bounds):
+            together = self._loss_behind_all(self.theta, self.epochs.ticks)
+            bounds = [
+                (one, min(bound, together) if self.theta.contains(one.theta) else bound)
+                for one, bound in bounds
+            ]
+        return max([loss, *(bound for _, bound in bounds)])
 
     def operator_loss(self, db: Connection) -> float:
-        """The largest loss of any device to whoever reads the sanitized stream."""
+        """The largest loss of any device to whoever reads the sanitized stream, at a tick of the current epoch."""
         if self.joint is not None:
             return self.joint.operator_loss(db)
         adversary, budget = self.policy.adversary, self.policy.epsilon.operator
-        loss = finite_price(self.theta.timeline(adversary, operator_timeline(db, self.stream))).epsilon
+        price = partial(
+            operator_price, db, self.stream, self.epochs, self.epochs.current, adversary=adversary
+        )
+        loss = price(theta=self.theta)
         for one in self.exposures.values():
             bound = self.bounds.operator_loss(one)
             if bound > budget:  # only then is the device's exact timeline worth its price
-                exact = one.theta.timeline(adversary, operator_timeline(db, self.stream, one.device))
-                bound = min(bound, finite_price(exact).epsilon)
+                bound = min(bound, price(theta=one.theta, device=one.device))
             loss = max(loss, bound)
         return loss
+
+    def ended_losses(self, db: Connection) -> list[EndedLoss]:
+        """What the ticks of each ended epoch have lost, under the Θ it ended with.
+
+        Where Θ was contradicted, that of a device with device-specific settings too. Elsewhere they kept their budget
+        while the epoch lasted, under the Θ of each.
+        """
+        found = []
+        for one, price in zip(self.epochs.ended, self.ended_prices(), strict=True):
+            public = price.epsilon
+            if self.joint is not None:
+                operator = self.joint.ended_operator_loss(db, one)
+            else:
+                operator = operator_price(
+                    db, self.stream, self.epochs, one.epoch, theta=one.theta, adversary=self.policy.adversary
+                )
+            if one.ended_by != "meaning" and self.exposures:
+                public = max(public, self._loss_behind_all(one.theta, one.ticks))
+            found.append(EndedLoss(one, operator, public))
+        return found
 
     def undecided_losses(self, db: Connection) -> UndecidedLosses:
         """The largest losses of any device to the undecided adversary, whatever adversary the budgets are for."""
@@ -165,8 +279,10 @@ class LiveAccounts:
             return UndecidedLosses(
                 self.joint.operator_loss(db, "undecided"), self.joint.public_loss("undecided")
             )
-        whole = self.theta.timeline("undecided", operator_timeline(db, self.stream))
-        operator, public = finite_price(whole).epsilon, self.public.price_against("undecided").epsilon
+        operator = operator_price(
+            db, self.stream, self.epochs, self.epochs.current, theta=self.theta, adversary="undecided"
+        )
+        public = self.public.price_against("undecided").epsilon
         undecided = self.policy.model_copy(update={"adversary": "undecided"})
         for one in self.exposures.values():
             operator = max(operator, one.operator_loss(undecided, self.public.device_tilt))
@@ -187,7 +303,8 @@ def accounts_under(db: Connection, policy: Policy, stream: str) -> LiveAccounts:
     members = []
     for member in priced[stream].members:
         own = priced[member].policy
-        public = PublicAccount(theta, own.adversary, largest_device_tilt(db, member))
+        epochs, tilt = read_epochs(db, member), largest_device_tilt(db, member)
+        public = PublicAccount(theta, own.adversary, tilt, epochs)
         one = LiveAccounts.under(member, own, public, device_thetas, IssuedNoise(member))
         one.follow_settings(db)
         members.append(one)
@@ -208,7 +325,8 @@ def read_accounts(
     device_thetas: Mapping[str, Theta] | None = None,
 ) -> LiveAccounts:
     """The accounts as the database has them, with nothing remembered."""
-    public = PublicAccount(theta, policy.adversary, largest_device_tilt(db, stream))
+    epochs = read_epochs(db, stream)
+    public = PublicAccount(theta, policy.adversary, largest_device_tilt(db, stream), epochs)
     accounts = LiveAccounts.under(stream, policy, public, device_thetas or {}, IssuedNoise(stream))
     accounts.follow(db)
     return accounts

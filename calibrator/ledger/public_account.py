@@ -4,6 +4,9 @@ It holds the same function τ(t) as `public_timeline` (calibrator/ledger/audienc
 entry raises the tilt w of some ticks, and the tilt of their true states rises from amplified(w) to amplified(w + new).
 That rise, not the amplified tilt of the entry alone, is what is added to the timeline, since amplification is not
 subadditive (calibrator/ledger/debits.py).
+
+The one τ(t) of all epochs is priced at the ticks of the current epoch, and at those of each that has ended
+(calibrator/ledger/epochs.py).
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from hushmq.calibrator.ledger.audience_timelines import always, finite_price
+from hushmq.calibrator.ledger.audience_timelines import always, finite, finite_price
 from hushmq.calibrator.ledger.debits import Debit, debits_after, joint_tilt
+from hushmq.calibrator.ledger.epochs import Epochs
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.protocols import Noise, Theta, Timeline
@@ -49,30 +53,40 @@ class EqualTilt:
 
 @dataclass(frozen=True, slots=True)
 class ProposedDebit:
-    """A debit that is not in the ledger yet, and the timeline with it. Valid until another entry is followed."""
+    """A debit that is not in the ledger yet, and the timelines with it. Valid until another entry is followed."""
 
     debit: Debit
     after: int
     """The entry that the account had followed when the debit was proposed."""
-    timeline: Timeline
+    timelines: tuple[Timeline, ...]
+    """Of the current epoch, and of each that has ended."""
     rises: tuple[Entry, ...]
     """By how much it raises the tilts of true states."""
 
     def price(self) -> Price:
-        """The price of the whole account with the debit."""
-        return finite_price(self.timeline)
+        """The price of the current epoch with the debit."""
+        return finite_price(self.timelines[0])
+
+    def prices_if(self, later: Entry | None) -> list[Price]:
+        """The price of the current epoch and of each ended one with the debit, and with what is to come after it."""
+        if later is None:
+            return [finite_price(one) for one in self.timelines]
+        return [finite(one.price_with(later)) for one in self.timelines]
 
 
 class PublicAccount:
     """What an adversary who reads only releases can infer under Θ. It follows the ledger and is never ahead of it."""
 
-    def __init__(self, theta: Theta, adversary: Adversary, device_tilt: int = 0) -> None:
+    def __init__(
+        self, theta: Theta, adversary: Adversary, device_tilt: int = 0, epochs: Epochs | None = None
+    ) -> None:
         self.theta, self.adversary, self.device_tilt = theta, adversary, device_tilt
+        self.epochs = epochs or Epochs()
         self.entries = 0
         self._followed = 0
         """The number of the last ledger entry in it."""
-        self._timeline: Timeline = theta.timeline(adversary, always(device_tilt))
         self._pieces: list[EqualTilt] = []
+        self._timelines = self._priced()
 
     def follow(self, db: Connection, stream: str) -> None:
         """Read the ledger's entries that are new since the last time."""
@@ -85,7 +99,14 @@ class PublicAccount:
             self._replace(list(self._touched(debit)), debit)
             self._followed = entry
         self.entries += len(new)
-        self._timeline = self.theta.timeline(self.adversary, self.held())
+        self._timelines = self._priced()
+
+    def _priced(self) -> tuple[Timeline, ...]:
+        """The timeline of the current epoch, and of each that has ended."""
+        held = self.held()
+        current = self.theta.timeline(self.adversary, held, self.epochs.ticks)
+        ended = (one.theta.timeline(self.adversary, held, one.ticks) for one in self.epochs.ended)
+        return current, *ended
 
     def least_protecting(self, noises: Mapping[int, Noise], first: int, last: int, tilt: int) -> int | None:
         """The version that a debit of this tilt names, so that no other of these noises makes any of its ticks dearer.
@@ -103,17 +124,18 @@ class PublicAccount:
 
     def propose(self, debit: Debit) -> ProposedDebit:
         """The account with the debit; the account itself does not change."""
-        timeline = copy.copy(self._timeline)
+        timelines = tuple(copy.copy(one) for one in self._timelines)
         rises = tuple(_rises(self._touched(debit), debit))
         for rise in rises:
-            timeline.add(rise)
-        return ProposedDebit(debit, self._followed, timeline, rises)
+            for one in timelines:
+                one.add(rise)
+        return ProposedDebit(debit, self._followed, timelines, rises)
 
     def commit(self, entry: int, proposed: ProposedDebit) -> None:
         """Follow the next entry of the ledger, which is what was proposed; ValueError if another was followed since."""
         if proposed.after != self._followed:
             raise ValueError("the account has followed another entry since the debit was proposed")
-        self._timeline = proposed.timeline
+        self._timelines = proposed.timelines
         self._replace(list(self._touched(proposed.debit)), proposed.debit)
         self._followed = entry
         self.entries += 1
@@ -123,14 +145,18 @@ class PublicAccount:
         self.commit(entry, self.propose(debit))
 
     def price(self) -> Price:
-        """The largest loss at any tick."""
-        return finite_price(self._timeline)
+        """The largest loss at any tick of the current epoch."""
+        return finite_price(self._timelines[0])
+
+    def ended_prices(self) -> list[Price]:
+        """The largest loss at any tick of each ended epoch, under the Θ that it ended with."""
+        return [finite_price(one) for one in self._timelines[1:]]
 
     def price_against(self, adversary: Adversary) -> Price:
-        """The largest loss at any tick to another adversary, from the pieces."""
+        """The largest loss at any tick of the current epoch to another adversary, from the pieces."""
         if adversary == self.adversary:
             return self.price()
-        return finite_price(self.theta.timeline(adversary, self.held()))
+        return finite_price(self.theta.timeline(adversary, self.held(), self.epochs.ticks))
 
     def held(self) -> list[Entry]:
         """The whole history as a timeline's entries."""

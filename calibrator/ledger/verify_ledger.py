@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import Signed
 from hushmq.calibrator.ledger.audience_timelines import always, public_timeline
 from hushmq.calibrator.ledger.debits import debit_of, public_debits
+from hushmq.calibrator.ledger.epochs import AUDIENCE, read_epochs, seal
 from hushmq.calibrator.ledger.high_water_mark import EMPTY_HEAD, contradiction, digest, read_marks
 from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.joined_account import joint_price
-from hushmq.calibrator.ledger.ledger_report import read_entries, stored_policy
+from hushmq.calibrator.ledger.ledger_report import read_charges, read_entries, stored_policy
 from hushmq.calibrator.ledger.live_accounts import accounts_under
 from hushmq.calibrator.ledger.public_account import PublicAccount
 from hushmq.calibrator.models.choose_model import read_noise
@@ -49,6 +52,8 @@ def verify(db: Connection, stream: str, mark_path: Path | None = None) -> Iterat
     yield _chain(stream, entries)
     if mark_path is not None:
         yield _marks(db, stream, mark_path)
+    yield from _epochs(db, stream, [row for row in entries if row.audience == AUDIENCE])
+    entries = [row for row in entries if row.audience != AUDIENCE]
     yield _once(stream, entries)
     noises = issued_noises(db, stream)
     yield _behind(stream, entries, noises)
@@ -81,6 +86,25 @@ def _marks(db: Connection, stream: str, path: Path) -> Check:
     return Check(stream, name, why is None, why or f"{mark.entries} entries were marked")
 
 
+def _epochs(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[Check]:
+    """Every epoch after the first is the one that an entry of the ledger began, and every such entry has its epoch."""
+    name = "epochs as they began"
+    rows = db.execute(
+        select(store.epoch).where(store.epoch.c.stream == stream).order_by(store.epoch.c.number)
+    ).all()
+    seals = {row.id: row.noise_digest for row in entries}
+    wrong = [
+        f"epoch {row.number}"
+        for before, row in pairwise(rows)
+        if row.number != before.number + 1
+        or row.first < before.first
+        or seals.pop(row.entry, None) != seal(before._asdict(), row._asdict())
+    ]
+    wrong += [f"entry {entry} began an epoch that is not there" for entry in seals]
+    if len(rows) > 1 or wrong:
+        yield Check(stream, name, not wrong, ", ".join(wrong[:3]) or f"{len(rows)} epochs")
+
+
 def _once(stream: str, entries: list[Row[Any]]) -> Check:
     seen: set[tuple[str, str, int]] = set()
     for row in entries:
@@ -110,6 +134,7 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
     by_entry = {row.id: row for row in entries}
     wrong, losses = [], []
     account: _Account | None = None
+    began = [row.entry for row in _beginnings(db) if row.stream == stream]
     for row in rows:
         entry = by_entry[row.entry]
         try:
@@ -122,8 +147,9 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
             wrong.append(f"entry {row.entry}: its result is of another window or tilt")
         if message.scale * entry.tilt < NANO:
             wrong.append(f"entry {row.entry}: noise of scale {message.scale:g} costs more than was charged")
-        if account is None or not account.is_of(message):
-            account = _Account(db, message)
+        epoch = bisect_right(began, row.entry)
+        if account is None or not account.is_of(message, epoch):
+            account = _Account(db, message, epoch, row.entry)
         found = account.loss_at(row.entry)
         if abs(found - message.loss) > TOLERANCE * (1 + found):
             losses.append(f"entry {row.entry}: the loss is {found:.6f}, it says {message.loss:.6f}")
@@ -142,22 +168,24 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
 class _Account:
     """The account of the streams that a release names, under its Θ, entry by entry."""
 
-    def __init__(self, db: Connection, message: Release) -> None:
-        self._stands_on = message.theta, message.adversary, message.account
+    def __init__(self, db: Connection, message: Release, epoch: int, entry: int) -> None:
+        self._stands_on = message.theta, message.adversary, message.account, epoch
         self._theta: Theta = message.theta.chains
         self._adversary = message.adversary
         self._devices = 1 if message.account is None else message.account.devices
         streams = (message.stream,) if message.account is None else message.account.streams
+        epochs = {one: read_epochs(db, one, by_entry=entry) for one in streams}
+        self._ticks = max((one.ticks for one in epochs.values() if one.ticks is not None), default=None)
         self._public = {
-            one: PublicAccount(self._theta, message.adversary, largest_device_tilt(db, one))
+            one: PublicAccount(self._theta, message.adversary, largest_device_tilt(db, one), epochs[one])
             for one in streams
         }
         noises = {one: issued_noises(db, one) for one in streams}
-        rows = sorted((row for one in streams for row in read_entries(db, one)), key=lambda row: row.id)
+        rows = sorted((row for one in streams for row in read_charges(db, one)), key=lambda row: row.id)
         self._debits = deque((row.id, row.stream, debit_of(row, noises[row.stream])) for row in rows)
 
-    def is_of(self, message: Release) -> bool:
-        return self._stands_on == (message.theta, message.adversary, message.account)
+    def is_of(self, message: Release, epoch: int) -> bool:
+        return self._stands_on == (message.theta, message.adversary, message.account, epoch)
 
     def loss_at(self, entry: int) -> float:
         """The loss after this entry, which is not before the one asked for last."""
@@ -168,7 +196,13 @@ class _Account:
             (only,) = self._public.values()
             return only.price().epsilon
         entries = [entry for one in self._public.values() for entry in one.held()]
-        return joint_price(entries, self._theta, self._adversary, self._devices).epsilon
+        return joint_price(entries, self._theta, self._adversary, self._devices, self._ticks).epsilon
+
+
+def _beginnings(db: Connection) -> list[Row[Any]]:
+    """Of every epoch after the first, its stream and the entry that began it, in order."""
+    mine = select(store.epoch.c.stream, store.epoch.c.entry).where(store.epoch.c.entry.is_not(None))
+    return list(db.execute(mine.order_by(store.epoch.c.entry)))
 
 
 def _budgets(db: Connection, stream: str, policy: Policy) -> Iterator[Check]:
@@ -182,7 +216,8 @@ def _budgets(db: Connection, stream: str, policy: Policy) -> Iterator[Check]:
         for entry in (*always(one.public.device_tilt), *public_timeline(public_debits(db, one.stream)))
     ]
     devices = 1 if joint is None else joint.devices
-    public = joint_price(entries, accounts.theta, accounts.policy.adversary, devices).epsilon
+    ticks = accounts.epochs.ticks
+    public = joint_price(entries, accounts.theta, accounts.policy.adversary, devices, ticks).epsilon
     if accounts.exposures or joint is not None:
         public = max(public, accounts.public_loss())
     for name, found, budget in (
@@ -190,6 +225,15 @@ def _budgets(db: Connection, stream: str, policy: Policy) -> Iterator[Check]:
         ("operator", accounts.operator_loss(db), budgets.operator),
     ):
         yield Check(stream, f"{name} within budget now", found <= budget, f"{found:.4f} of {budget:g}")
+    for one in accounts.ended_losses(db):
+        losses = f"operator {one.operator:.4f}, public {one.public:.4f}"
+        kept = one.operator <= budgets.operator and one.public <= budgets.public
+        words = "the promise was kept" if kept else "the promise did NOT hold"
+        first, last = one.epoch.ticks
+        # What an epoch has lost is a fact about the past: the ledger that states it is right.
+        yield Check(
+            stream, f"epoch {one.epoch.number} stated", True, f"ticks {first} to {last}: {words}: {losses}"
+        )
 
 
 def _settings(db: Connection, stream: str, current: Policy) -> Check:

@@ -10,7 +10,7 @@ from hushmq.broker.contract.theta_message import BinaryThetaMessage, Categorical
 from hushmq.calibrator.models.binary_model import BINARY
 from hushmq.calibrator.models.categorical_model import CATEGORICAL
 from hushmq.calibrator.models.chain_model import AnyModel
-from hushmq.pufferfish.protocols import Noise
+from hushmq.pufferfish.protocols import Noise, Theta
 
 MODELS: dict[type[ThetaMessage], AnyModel] = {
     BinaryThetaMessage: BINARY,
@@ -33,3 +33,12 @@ def read_noise(text: str) -> Noise:
         if noise is not None:
             return noise
     raise ValueError("a stored noise has a form that no chain model knows")
+
+
+@lru_cache(maxsize=1024)
+def read_theta(text: str) -> Theta:
+    """The Θ whose stored JSON this is (`Theta.as_tree`), exactly. Memoised."""
+    tree = json.loads(text)
+    model: AnyModel = BINARY if "q" in tree else CATEGORICAL
+    theta: Theta = model.read_theta(tree)
+    return theta

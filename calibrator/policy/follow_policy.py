@@ -6,7 +6,7 @@ The period and the number of states of a stream never change under its name, sin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, delete, insert, select
 from structlog.typing import FilteringBoundLogger
@@ -68,10 +68,12 @@ class FollowedPolicy:
         """The devices that share accounts with this one, itself among them."""
         return (device,) if self.policy is None else group_of(self.policy, device)
 
-    def adopt(self, db: Connection, payload: bytes, now: float) -> Policy | None:
+    def adopt(
+        self, db: Connection, payload: bytes, now: float, *, check: Callable[[Policy], None] = lambda _: None
+    ) -> Policy | None:
         """Follow a policy that ops signed and return it; None if it is the one followed already, Rejected if older.
 
-        `now` is the calibrator's time, in seconds since the epoch.
+        `now` is the calibrator's time, in seconds since 1970; `check` may reject it for what the ledger holds.
         """
         policy = verify(Policy, payload, self._ops_keys)
         if policy.cohort != self._cohort:
@@ -83,6 +85,7 @@ class FollowedPolicy:
         for name, stream in policy.streams.items():
             _check_unchanged(name, self.last_streams.get(name), stream)
             _check_states(db, name, stream)
+        check(policy)
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
         # Another calibrator on this database may have followed it already.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -10,6 +10,7 @@ from hushmq.broker.contract.messages import NoiseSetting, encode
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
+from hushmq.calibrator.settings.beside_ended_epochs import beside_ended_epochs
 from hushmq.calibrator.settings.choose_noise import (
     best_noise,
     exceeds_budget,
@@ -45,24 +46,31 @@ class Calibrated:
 
 
 def calibrate_cohort(db: Connection, accounts: LiveAccounts, issuer: Issuer) -> Calibrated:
-    """Issue a setting if there is none yet, if the old one exceeds the budget, or if a new one is worth pushing.
+    """Issue a setting if the epoch has none yet, if the old one exceeds the budget, or if a new one is worth pushing.
 
-    Its noise mixes with everything issued before, also for devices with device-specific settings. Problem where no
-    noise keeps the operator's budget.
+    Its noise mixes with everything issued before in this epoch, also for devices with device-specific settings, and is
+    enough beside what older epochs have published. Problem where no noise keeps the operator's budget.
     """
-    theta, policy = accounts.theta, accounts.policy
+    theta, policy, since = accounts.theta, accounts.policy, accounts.own_epochs.current.settings
     noise = mixable(
         best_noise(theta, policy),
-        accounts.issued.cohort,
+        accounts.issued.noises_since(since),
         theta=theta,
         policy=policy,
-        exposures=accounts.exposures.values(),
+        exposures=[
+            replace(one, noises=accounts.issued.noises_since(since, one.device))
+            for one in accounts.exposures.values()
+        ],
     )
     old = cohort_setting(db, accounts.stream, issuer.policy_version)
-    if old is not None:
-        used = old.message.noise.noise
-        if not exceeds_budget(used, theta, policy) and not worth_pushing(noise, used):
-            return Calibrated(old, issued=False)
+    if old is None or old.message.version <= since or exceeds_budget(old.message.noise.noise, theta, policy):
+        noise = beside_ended_epochs(db, accounts, noise, theta=theta, tick=issuer.tick)
+        return Calibrated(issue_setting(db, accounts, issuer, theta=theta, noise=noise), issued=True)
+    used = old.message.noise.noise
+    if worth_pushing(noise, used):
+        noise = beside_ended_epochs(db, accounts, noise, theta=theta, tick=issuer.tick)
+    if not worth_pushing(noise, used):
+        return Calibrated(old, issued=False)
     return Calibrated(issue_setting(db, accounts, issuer, theta=theta, noise=noise), issued=True)
 
 

@@ -25,6 +25,7 @@ from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.policy.device_tilt import device_window_tilt
 from hushmq.calibrator.policy.nano_nats import NANO
+from hushmq.calibrator.settings.beside_ended_epochs import beside_ended_epochs
 from hushmq.calibrator.settings.calibrate import Issuer, issue_setting
 from hushmq.calibrator.settings.choose_noise import (
     WORTH_PUSHING,
@@ -96,7 +97,19 @@ class DeviceCalibration:
         return noise if worth_pushing(noise, used, factor) else None
 
     def issue(self, db: Connection, device: Device, noise: Noise) -> StoredSetting | None:
-        """Sign and store a device-specific setting; None where the device would refuse it."""
+        """Sign and store a device-specific setting; None where the device would refuse it, or is not worth pushing.
+
+        The latter where ended epochs leave less than the noise asked for.
+        """
+        policy, used = self.accounts.policy, self._followed(device).message.noise.noise
+        beside = beside_ended_epochs(
+            db, self.accounts, noise, theta=device.theta, tick=self.issuer.tick, device=device.name
+        )
+        if beside != noise and not (
+            exceeds_budget(used, device.theta, policy) or worth_pushing(beside, used)
+        ):
+            return None
+        noise = beside
         try:
             return issue_setting(
                 db, self.accounts, self.issuer, theta=device.theta, noise=noise, device=device.name
@@ -109,11 +122,7 @@ class DeviceCalibration:
 
         In nano-nats, under the present Θ.
         """
-        planned = sum(
-            self.accounts.spending(name, scope, self.accounts.issued.cohort).tilt
-            for name, window in self.accounts.policy.windows.items()
-            for scope in window.scopes
-        )
+        planned = self.accounts.planned_tilt(self.accounts.issued.cohort)
         return max(planned, self.accounts.public.largest_sanitized_tilt())
 
     def _followed(self, device: Device) -> StoredSetting:
@@ -123,8 +132,8 @@ class DeviceCalibration:
         return device.setting
 
     def _best(self, device: Device) -> Noise:
-        """The best noise that mixes with all that the device was issued; Problem where none keeps the budget."""
-        issued = self.accounts.issued.noises_of(device.name)
+        """The best noise that mixes with all that it was issued in this epoch; Problem where none keeps the budget."""
+        issued = self.accounts.issued.noises_since(self.accounts.own_epochs.current.settings, device.name)
         best = best_noise(device.theta, self.accounts.policy)
         return mixable(best, issued, theta=device.theta, policy=self.accounts.policy)
 

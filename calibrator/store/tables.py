@@ -167,6 +167,25 @@ is the version of the setting with the least noise any of those states can carry
 through which that sum is amplified when the ledger is priced; `noise_digest` stands for that noise itself. `digest`
 covers the entry and the one before it (calibrator/ledger/high_water_mark.py)."""
 
+epoch = Table(
+    "epoch",
+    metadata,
+    Column("stream", String(64), primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("first", BigInteger, nullable=False),
+    Column("reason", String(16), nullable=False),
+    Column("policy", BigInteger, nullable=False),
+    Column("ops", BigInteger, nullable=False),
+    Column("meaning", String(32), nullable=False),
+    Column("settings", BigInteger, nullable=False),
+    Column("ended_theta", Text, nullable=True),
+    Column("entry", Sequence, ForeignKey("ledger.id"), nullable=True),
+)
+"""The epochs of a stream (calibrator/ledger/epochs.py): `first` is the first tick; `policy` the version of the policy
+under which it began, `ops` the number that ops gave it there; `settings` the highest version of a setting issued before
+it. `ended_theta`, as JSON, prices the ticks of the epoch before it. `entry` is the ledger entry of tilt 0 whose
+`noise_digest` seals all of this; the first epoch has neither."""
+
 statistic = Table(
     "statistic",
     metadata,

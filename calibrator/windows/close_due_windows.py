@@ -12,6 +12,8 @@ from structlog.typing import FilteringBoundLogger
 from hushmq.broker.contract.topics import Topics
 from hushmq.calibrator.calibrator_config import RosterSection
 from hushmq.calibrator.ledger.accounts import Accounts
+from hushmq.calibrator.ledger.begun_epoch import BegunEpoch
+from hushmq.calibrator.ledger.contradicted_epoch import end_contradicted_epoch
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
@@ -84,18 +86,25 @@ class WindowCloser:
         return ClosedWindows(tuple(windows), tuple(aggregates))
 
     def _close(self, engine: Engine, stream: str, spans: Iterable[Span]) -> list[WindowOutcome]:
-        """Close windows in order; where devices have device-specific settings, only up to the next new Θ.
+        """Close windows in order; where devices have device-specific settings, only up to the next new Θ or epoch.
 
         New settings come before the remaining windows, since what a window may spend depends on them.
         """
         closed = []
         for span in spans:
+            begun: list[BegunEpoch] = []
             with engine.begin() as db:
                 accounts = self.accounts.open(db, stream)
                 one = close_window(db, span, accounts, self.topics, self.limits)
+                if one.theta_updated and self.followed.policy is not None:
+                    begun = end_contradicted_epoch(
+                        db, stream, self.followed.policy, before=accounts, first=span.last + 1
+                    )
             if one.charge is not None:
                 accounts.public.commit(one.charge.entry, one.charge.proposed)
             self._log_window(one)
+            for epoch in begun:
+                epoch.report(self.log)
             closed.append(one)
             if one.theta_updated and accounts.exposures:
                 break

@@ -70,7 +70,9 @@ def close_window(
     if isinstance(charge, ChargeRefused):
         gone = end_silent(db, span, counted_devices, limit=limit)
         return WindowOutcome(span, refusal=charge, silent=tuple(gone))
-    window = count_window(db, span, accounts.policy, counted_devices)
+    window = count_window(
+        db, span, accounts.policy, counted_devices, meaning_since=accounts.own_epochs.meaning_since
+    )
     count = window.count
     gone = end_silent(db, span, window.silent, limit=limit)
     releases = draw_releases(count, span, accounts, charge, issued_noises(db, span.stream))

@@ -25,6 +25,7 @@ _STATES = select(batch.c.device, batch.c.noise, batch.c.first, batch.c.last, bat
     batch.c.first > bindparam("after"),
     batch.c.first <= bindparam("last"),
     batch.c.last >= bindparam("first"),
+    batch.c.noise > bindparam("meaning_since"),
 )
 
 
@@ -39,8 +40,13 @@ class CountedWindow:
     """Members of which no tick arrived."""
 
 
-def count_window(db: Connection, span: Span, policy: StreamPolicy, members: Collection[str]) -> CountedWindow:
-    """Count every tick of every member: what arrived, and a stand-in for what did not."""
+def count_window(
+    db: Connection, span: Span, policy: StreamPolicy, members: Collection[str], *, meaning_since: int = 0
+) -> CountedWindow:
+    """Count every tick of every member: what arrived, and a stand-in for what did not.
+
+    A state whose noise was issued up to version `meaning_since` has another meaning: a stand-in is counted for it.
+    """
     rows = db.execute(
         _STATES,
         {
@@ -48,6 +54,7 @@ def count_window(db: Connection, span: Span, policy: StreamPolicy, members: Coll
             "after": span.first - LONGEST_BATCH,
             "first": span.first,
             "last": span.last,
+            "meaning_since": meaning_since,
         },
     )
     length = span.last - span.first + 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hushmq.calibrator.ledger.ledger_report import StreamLedger
 
-__all__ = ["AudienceAccount", "CheckResult", "Ledger", "LedgerEntry", "StreamAccounts"]
+__all__ = ["AudienceAccount", "CheckResult", "EndedEpochLoss", "Ledger", "LedgerEntry", "StreamAccounts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,31 @@ class AudienceAccount:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedEpochLoss:
+    """An epoch that has ended, why, and what its ticks have lost to each audience under the Θ that it ended with."""
+
+    number: int
+    first: int
+    last: int
+    ended_by: str
+    operator: float
+    public: float
+
+
+@dataclass(frozen=True, slots=True)
 class StreamAccounts:
-    """Both accounts of a stream, and the assumption that they are priced under; None without a policy."""
+    """Both accounts of a stream's current epoch, and the assumption that they are priced under; None without a policy.
+
+    `ended` are the epochs before it; `broken_promises` says in words where one of them lost more than its budget.
+    """
 
     stream: str
     operator: AudienceAccount
     public: AudienceAccount
     adversary: Adversary | None
     theta: Theta | None
+    ended: tuple[EndedEpochLoss, ...] = ()
+    broken_promises: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +152,13 @@ class Ledger:
             ),
             adversary=ledger.policy.adversary if ledger.policy else None,
             theta=ledger.theta,
+            ended=tuple(
+                EndedEpochLoss(
+                    one.epoch.number, *one.epoch.ticks, one.epoch.ended_by, one.operator, one.public
+                )
+                for one in ledger.ended
+            ),
+            broken_promises=tuple(ledger.broken_promises()),
         )
 
     def entries(self, stream: str) -> list[LedgerEntry]:

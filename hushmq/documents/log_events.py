@@ -84,6 +84,11 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The calibrator has lost the broker; it reconnects, and devices keep their batches.",
         "Check the broker if it persists.",
     ),
+    "epoch_began": (
+        "A new epoch of a stream has begun: its states mean something else (`meaning`), Θ was contradicted "
+        "(`contradiction`), or ops raised its number (`ops`).",
+        "After `contradiction` read `promise_broken` beside it, and find out why the data has changed.",
+    ),
     "high_water_mark_not_written": (
         "The file with the highest tick used could not be written.",
         "Check permissions and free space of the agent's folder.",
@@ -120,6 +125,12 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Read `hushmq ledger`; the policy's floor may have been too narrow.",
     ),
     "policy_adopted": ("A signed policy with a higher version is in force.", ""),
+    "promise_broken": (
+        "At the ticks `first` to `last` the promise of `budget` did not hold: the loss to the audience may be up to "
+        "`loss`.",
+        "Nothing can take it back. Tell who was promised; look for a sensor or a use that has changed, and widen "
+        "`theta.start`.",
+    ),
     "quarantined": (
         "A device sent invalid messages and is ignored for a while.",
         "Find out what sends under its identity.",

@@ -91,6 +91,10 @@ def test_metrics_are_what_prometheus_reads() -> None:
         ("hushmq_calibrator_ledger_entries", door): LEDGER.entries,
         ("hushmq_calibrator_late_ticks", motion): LEDGER.late,
         ("hushmq_calibrator_late_ticks", door): LEDGER.late,
+        ("hushmq_calibrator_epoch", motion): 1,
+        ("hushmq_calibrator_epoch", door): 1,
+        ("hushmq_calibrator_broken_promises", motion): 0,
+        ("hushmq_calibrator_broken_promises", door): 0,
     }
 
 

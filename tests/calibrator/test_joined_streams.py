@@ -289,3 +289,35 @@ def test_a_stored_policy_whose_streams_cannot_be_joined_is_not_followed(tmp_path
         assert here.cohort.rejected[Reason.PERIOD_CHANGED] == 1
         here.adopt(policy(["motion", "lamp"], version=8, independent=True))
         assert set(here.cohort.calibrate()) == {"motion", "lamp"}
+
+
+def test_streams_of_one_account_begin_an_epoch_together(tmp_path: Path) -> None:
+    """Where one gets another meaning, the past of the account is priced as it was, and the next ticks keep one ε."""
+    chains = BinaryTheta(0.3, 0.45, 0.3, 0.45)
+    changed = BinaryTheta(0.1, 0.45, 0.1, 0.45)
+    with desk(sqlite(tmp_path)) as here:
+        before = policy(("door", "motion"), chains=chains)
+        here.cohort.receive([Arrived(TOPICS.policy, signed(before))])
+        window(here, ("door", "motion"))
+        here.cohort.close_due()
+        slower = Assumption(start=theta_message(changed), floor=theta_message(changed))
+        motion = before.streams["motion"].model_copy(update={"source": "radar", "theta": slower})
+        after = before.model_copy(
+            update={"version": 2, "streams": {"door": before.streams["door"], "motion": motion}}
+        )
+        here.cohort.receive([Arrived(TOPICS.policy, signed(after))])
+        for number in range(1, 5):
+            window(here, ("door", "motion"), number)
+            here.cohort.close_due()
+        found = {one.stream: one for one in here.cohort.ledger_states()}
+        with here.engine.begin() as db:
+            checks = [check for stream in found for check in verify(db, stream)]
+    assert [check for check in checks if not check.passed] == []
+    for state in found.values():
+        (ended,) = state.ended
+        assert (state.epoch, ended.reason) == (2, "meaning")
+        assert START + 19 <= ended.last < START + 40
+        assert ended.public <= 1.0
+        assert ended.operator <= 4.0
+        assert 0.5 < state.public.loss <= 1.0
+        assert state.operator.loss <= 4.0

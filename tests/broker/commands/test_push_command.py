@@ -21,15 +21,16 @@ from hushmq.broker.contract.messages import (
     StreamStatus,
     encode,
 )
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason
 from hushmq.broker.contract.signature import PrivateKey, verify
-from hushmq.broker.contract.theta_message import CategoricalThetaMessage
+from hushmq.broker.contract.theta_message import CategoricalThetaMessage, theta_message
 from hushmq.broker.provision.broker_process import BrokerProcess
 from tests.agent.activity import emission
 from tests.agent.peer import CALIBRATOR
 from tests.calibrator.running import Client
-from tests.calibrator.site import OPS, STREAM, TOPICS, policy, signed, wait_until
+from tests.calibrator.site import NARROW, OPS, STREAM, TOPICS, WIDE, policy, signed, wait_until
 
 POLICY = """
 cohort = "test"
@@ -217,6 +218,57 @@ def test_streams_that_cannot_be_joined_are_not_pushed(
         ops.say(TOPICS.policy, json.dumps(older).encode(), retain=True)
         assert main(["push", write(tmp_path), *options(broker, key), "--dry-run"]) == 0
         assert "policy 6 → 7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("at = 75.0\n", None),
+        ("at = 20.0\n", "the states mean something else (discretiser)"),
+        ('at = 75.0\n[streams.motion]\nsource = "ring-5"\n', "the states mean something else (source)"),
+        ("at = 75.0\n[streams.motion]\nepoch = 2\n", "ops begin epoch 2"),
+    ],
+)
+def test_a_new_epoch_is_announced(
+    nats: BrokerProcess,
+    tmp_path: Path,
+    key: Path,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    why: str | None,
+) -> None:
+    """What begins a new epoch is said with its reason, and the forecast is for the start and not for the learned Θ."""
+    further = line.partition("[streams.motion]\n")[2]
+    text = POLICY.replace("period_ms = 1000\n", f"period_ms = 1000\n{further}")
+    path = write(tmp_path, text.replace("at = 75.0\n", line.partition("[")[0]))
+    setting = NoiseSetting(
+        version=1,
+        policy=4,
+        cohort="test",
+        stream=STREAM,
+        theta=theta_message(NARROW),
+        noise=BinaryNoiseMessage(rho0=0.2, rho1=0.2),
+    )
+    with Client(nats, "ops", TOPICS.policy) as ops, Client(nats, "calibrator") as calibrator:
+        ops.say(TOPICS.policy, signed(policy(4)), retain=True)
+        calibrator.say(TOPICS.noise(STREAM), encode(CALIBRATOR.sign(setting)), retain=True)
+        assert main(["push", path, *options(nats, key), "--dry-run"]) == 0
+        printed = capsys.readouterr().out
+        assert main(["push", path, *options(nats, key), "--dry-run", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["streams"][STREAM]
+    assert (f"NEW EPOCH: {why}." in printed) == (why is not None)
+    assert found["new_epoch"] == why
+    assert found["after"]["theta"]["q_low"] == (WIDE if why else NARROW).q_low
+
+
+def test_an_epoch_is_never_lowered(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is refused before anything is signed."""
+    with Client(nats, "ops", TOPICS.policy) as ops:
+        ops.say(TOPICS.policy, signed(policy(4, epoch=3)), retain=True)
+        assert main(["push", write(tmp_path), *options(nats, key), "--dry-run"]) == 2
+    assert "streams.motion.epoch: 1 is below 3, which is in force: it only rises" in capsys.readouterr().err
 
 
 ACTIVITY = """

@@ -163,7 +163,7 @@ def test_the_file(tmp_path: Path) -> None:
 
 
 def test_a_wider_theta_stops_releases_with_an_alarm(tmp_path: Path) -> None:
-    """The past is priced anew under a new Θ: over budget, releases stop, and the ledger and the log say why."""
+    """The past is priced anew under a new Θ: over budget, and a policy that wants it stops; ledger and log say why."""
     clock = Clock(START)
     tight = theta_message(NARROW)
     wide = theta_message(BinaryTheta(0.01, 0.5, 0.01, 0.5))
@@ -173,7 +173,7 @@ def test_a_wider_theta_stops_releases_with_an_alarm(tmp_path: Path) -> None:
         (fine,) = here.cohort.ledger_states()
         assert fine.stopped is None
         released = here.cohort.released
-        here.adopt(policy(2, theta={"start": wide, "floor": wide}))
+        here.adopt(policy(2, theta={"start": wide, "floor": wide}, after_contradiction="stop"))
         (state,) = here.cohort.ledger_states()
         assert state.public.loss > state.public.budget
         assert state.stopped is not None

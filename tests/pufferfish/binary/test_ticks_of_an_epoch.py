@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -135,3 +136,17 @@ def test_charging_after_an_epoch_does_not_search_it_again() -> None:
     ended.add(Entry(1_000_000, 1_000_100, 8.0, 8.0))
     assert ended.price() == before
     assert near.epsilon > before.epsilon + 0.01
+
+
+@pytest.mark.parametrize(("q", "r"), [(0.05, 0.1), (0.3, 0.2), (0.01, 0.4)])
+def test_what_follows_raises_an_ended_epoch_by_little(q: float, r: float) -> None:
+    """By ((1−α)/(1+α))^(k−1)·log((1−q)(1−r)/(qr)) at most, k ticks before the cut: attained to a fifth at k = 1."""
+    theta, old = single(q, r), [Entry(0, 50, 0.4, 0.4)]
+    alpha = math.sqrt(q * r / ((1 - q) * (1 - r)))
+    for k in (1, 2, 5, 20):
+        at = (51 - k, 51 - k)
+        before = theta.timeline("prior", old, at).price().epsilon
+        after = theta.timeline("prior", [*old, Entry(51, 10_000, 30.0, 30.0)], at).price().epsilon
+        bound = -2 * math.log(alpha) * ((1 - alpha) / (1 + alpha)) ** (k - 1)
+        assert after - before <= bound
+        assert k > 1 or after - before > bound / 5
