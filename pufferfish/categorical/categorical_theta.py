@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CategoricalTheta:
-    """Θ for k states: stationary chains whose transitions lie in `forward`, and their time reversals' in `backward`."""
+    """Θ for k states: chains whose transitions lie in `forward`, and their time reversals' in `backward`.
+
+    Every step may have another matrix (docs/theory-world.md, Theorem 18), unless Θ is a single one: that is stationary.
+    """
 
     forward: TransitionIntervals
     backward: TransitionIntervals

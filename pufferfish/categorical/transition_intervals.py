@@ -1,8 +1,9 @@
 """Entrywise intervals of the transition matrix of a k-state chain.
 
 `TransitionIntervals` is a frozen value of plain numbers, so that a device can verify settings without numpy. Derived
-quantities (powers, stationary laws, the time reversal) are rounded outwards and hold for every chain within the
-intervals. Such a chain is homogeneous: it has one transition matrix, which need not be known.
+quantities (powers, laws, the time reversal) are rounded outwards and hold for every chain within the intervals. Powers,
+marginal laws and the time reversal also hold if every step has another matrix within them (docs/theory-world.md,
+Theorem 18); intervals of a single matrix stand for a stationary chain.
 """
 
 from __future__ import annotations
@@ -130,6 +131,17 @@ class TransitionIntervals:
         By global balance π(v)·(1 − P(v,v)) = Σ_{u≠v} π(u)·P(u,v). With X the π-weighted mean of P(u,v) over the other
         states, π(v) = X/(X + 1 − P(v,v)). Bounds on π bound the weights of X and hence each other.
         """
+        return self._laws(changing=False)
+
+    def marginals(self) -> tuple[Row, Row]:
+        """Bounds on the law at every instant, if each step has another matrix within the intervals, for ever.
+
+        μ'(v) = μ(v)·P(v,v) + (1 − μ(v))·X. Where P(v,v) ≥ X this rises in μ(v), so that the largest μ(v) there ever is
+        satisfies the bound for the stationary law; otherwise it is largest where μ(v) is least, and vice versa.
+        """
+        return self._laws(changing=True)
+
+    def _laws(self, *, changing: bool) -> tuple[Row, Row]:
         k = self.k
         low, high = [0.0] * k, [1.0] * k
         for _ in range(_ROUNDS):
@@ -143,7 +155,17 @@ class TransitionIntervals:
                     order = sorted(range(k - 1), key=into.__getitem__, reverse=sign > 0)
                     mean = max(_mean(least, most, into, order) + sign * k * _UNIT, 0.0)
                     away = 1 - values[v][v]
-                    share = mean / (mean + away) if mean + away > 0 else float(sign > 0)
+                    if changing and values[v][v] < mean:
+                        other = low[v] if sign > 0 else high[v]
+                        share = other * values[v][v] + (1 - other) * mean
+                    else:
+                        share = mean / (mean + away) if mean + away > 0 else float(sign > 0)
+                    if changing:
+                        # One step from any law within the bounds so far.
+                        column = [row[v] for row in values]
+                        order = sorted(range(k), key=column.__getitem__, reverse=sign > 0)
+                        image = _mean(low, high, column, order) + sign * k * _UNIT
+                        share = min(share, image) if sign > 0 else max(share, image)
                     if sign < 0:
                         low[v] = max(low[v], share - _UNIT)
                     else:
@@ -153,19 +175,21 @@ class TransitionIntervals:
         return tuple(low), tuple(high)
 
     def reversal(self) -> TransitionIntervals:
-        """Intervals that contain the time reversal of every chain within these.
+        """Intervals that contain the time reversal of every chain within these, and of every sequence of matrices.
 
-        P*(x,u) = F(u,x)/Σ_w F(w,x) with the flow F(u,x) = π(u)·P(u,x), whose sum over u is π(x) too; P*(x,x) = P(x,x).
+        The reversal of a step is P*(x,u) = F(u,x)/Σ_w F(w,x) with the flow F(u,x) = μ(u)·P(u,x), where μ is the law
+        before the step; the sum is the law after it. For a stationary chain P*(x,x) = P(x,x).
         """
         k = self.k
-        rare, often = self.stationary()
+        single = self.low == self.high
+        rare, often = self.stationary() if single else self.marginals()
         low, high = [], []
         for x in range(k):
             least = [rare[u] * self.low[u][x] for u in range(k)]
             most = [often[u] * self.high[u][x] for u in range(k)]
             down, up = [], []
             for u in range(k):
-                if u == x:
+                if single and u == x:
                     down.append(self.low[x][x])
                     up.append(self.high[x][x])
                     continue

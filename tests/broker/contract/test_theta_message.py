@@ -114,8 +114,8 @@ def test_any_bounds_are_a_class_or_refused(forward: dict[str, Any], backward: di
 
 
 def test_directions_that_exclude_each_other_are_refused() -> None:
-    """A chain that stays with probability 0.4 to 0.45 cannot stay with probability 0.5 when reversed."""
-    other = theta_of_four((0.5, 0.6), (0.1, 0.2))
+    """A chain that stays with probability 0.4 to 0.45 cannot stay with probability 0.7 when reversed."""
+    other = theta_of_four((0.7, 0.8), (0.05, 0.1))
     with pytest.raises(ValidationError, match="backward contradicts low and high: entry 0, 0"):
         CategoricalThetaMessage(
             low=FLOOR.low,
