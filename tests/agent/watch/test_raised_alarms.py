@@ -26,6 +26,8 @@ def test_an_alarm_survives_until_ops_change_theta_or_the_meaning(tmp_path: Path)
         stream_policy(discretiser=Threshold(at=80.0)),
         stream_policy(theta=Assumption(start=NARROW, floor=NARROW)),
         stream_policy(theta=Assumption(start=WIDE, floor=WIDE)),
+        stream_policy(source="ring-4"),
+        stream_policy(epoch=2),
     ):
         assert not found.holds("motion", other)
 
