@@ -56,7 +56,9 @@ class PublishSection(Section):
         description="The interval at which a batch is made, stored and sent, whatever the values are.",
     )
     status_ms: Milliseconds = Field(
-        default=60_000, description="The longest interval between two `status` messages."
+        default=60_000,
+        description="The interval of `status` messages: one is sent with the first beat after it. New and refused "
+        "settings and a new connection are reported at once, unless presence is hidden.",
     )
     window: Annotated[int, Field(ge=1, le=50)] = Field(
         default=20, description="The maximum number of batches that await the broker's acknowledgement."
