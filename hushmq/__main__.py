@@ -60,6 +60,9 @@ COMMANDS = {
     "ledger": Entry(
         "hushmq.ledger_command", "price a timeline; show, verify and export a calibrator's ledger"
     ),
+    "verify": Entry(
+        "hushmq.verify.verify_command", "check all that a calibrator's export claims, independently"
+    ),
     "evaluate": Entry(
         f"{EVALUATION}.evaluate_command",
         "the papers' tables and figures, and ours beside them",

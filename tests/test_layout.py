@@ -54,7 +54,7 @@ ORDER = {
         *("attacks", "papers", "evaluate_command"),
     ],
     "hushmq": [
-        *("commands", "explain", "ledger_command", "audit", "demo", "api", "__main__", "documents"),
+        *("verify", "commands", "explain", "ledger_command", "audit", "demo", "api", "__main__", "documents"),
     ],
 }
 """By part: its sub-packages and the modules beside them. Each may import those that stand before it, none after."""
@@ -147,6 +147,20 @@ def test_the_mathematics_is_pure() -> None:
     """Pufferfish has no clock, network, thread, log or configuration."""
     for file in files("pufferfish"):
         assert not {top(module) for module in imported(file)} & EFFECTS, file
+
+
+def test_the_checker_stands_alone() -> None:
+    """Whoever checks the mathematics must not use it: the standard library and Ed25519 alone, but for its command."""
+    checker = [file for file in files("hushmq") if file.parent.name == "verify"]
+    assert len(checker) > 10
+    for file in checker:
+        ours = {module for module in imported(file) if place(module)}
+        libraries = {module.split(".")[0] for module in imported(file) - ours} - set(sys.stdlib_module_names)
+        strangers = {module for module in ours if not module.startswith("hushmq.verify.")}
+        if file.name == "verify_command.py":
+            strangers -= {"hushmq.broker.contract.problem.Problem"}
+        assert not strangers, file
+        assert libraries <= {"cryptography"}, file
 
 
 LIGHT = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from sqlalchemy import Connection, delete, insert, select
 from structlog.typing import FilteringBoundLogger
@@ -86,6 +87,7 @@ class FollowedPolicy:
             _check_unchanged(name, self.last_streams.get(name), stream)
             _check_states(db, name, stream)
         check(policy)
+        _keep_superseded(db)
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
         # Another calibrator on this database may have followed it already.
@@ -116,6 +118,17 @@ def decode_apart(payload: bytes) -> Policy | Rejected:
     for stream in tree["message"]["streams"].values():
         stream["independent"] = True
     return decode_stored(json.dumps(tree).encode())
+
+
+def _keep_superseded(db: Connection) -> None:
+    """Keep the policy followed so far: `hushmq verify` compares what was promised under it with it."""
+    until = datetime.now(UTC).isoformat(timespec="seconds")
+    for row in db.execute(select(store.policy)).all():
+        # A database that was restored, or another calibrator, may have followed it before.
+        db.execute(delete(store.superseded_policy).where(store.superseded_policy.c.version == row.version))
+        db.execute(
+            insert(store.superseded_policy).values(version=row.version, until=until, payload=row.payload)
+        )
 
 
 def _check_states(db: Connection, name: str, new: StreamPolicy) -> None:

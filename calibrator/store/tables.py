@@ -29,6 +29,15 @@ policy = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
+superseded_policy = Table(
+    "superseded_policy",
+    metadata,
+    Column("version", BigInteger, primary_key=True),
+    Column("until", String(32), nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+"""Policies that were followed `until` a newer one was: what was charged and issued then is checked against them."""
+
 setting = Table(
     "setting",
     metadata,

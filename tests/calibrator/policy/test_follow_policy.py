@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason
 from hushmq.calibrator.ingest.inbox import Arrived
+from hushmq.calibrator.store.tables import superseded_policy
 from tests.calibrator.site import (
     OPS,
     STRANGER,
@@ -74,3 +77,16 @@ def test_a_stream_that_comes_back_has_as_many_states_as_before(tmp_path: Path) -
         assert here.cohort.rejected == {Reason.STATES_CHANGED: 1}
         here.cohort.receive([Arrived(TOPICS.policy, signed(policy(4)))])
         assert here.cohort.policy == policy(4)
+
+
+def test_superseded_policies_are_kept(tmp_path: Path) -> None:
+    """What was promised under an old policy can be checked: its signed bytes, and until when it was followed."""
+    with desk(sqlite(tmp_path)) as here:
+        for version in (1, 2, 5):
+            here.cohort.receive([Arrived(TOPICS.policy, signed(policy(version)))])
+        with here.engine.begin() as db:
+            rows = db.execute(select(superseded_policy).order_by(superseded_policy.c.version)).all()
+    assert [(row.version, row.payload) for row in rows] == [(n, signed(policy(n))) for n in (1, 2)]
+    times = [datetime.fromisoformat(row.until) for row in rows]
+    assert times == sorted(times)
+    assert all(one.tzinfo is not None for one in times)
