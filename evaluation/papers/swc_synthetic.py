@@ -21,9 +21,9 @@ ABOUT = """Binary chains of T = 100 instants. Θ holds every chain with both cha
 1−α, and every start. The query is the share of ones; the error is the mean of its absolute error over data
 drawn from Θ. GroupDP, GK16, MQMApprox and MQMExact are SWC's Figure 4 (upper row). Θ is a continuum: GK16 and
 MQMExact take the worst chain of a grid that includes its corners, as SWC did; MQMApprox and the tilted quilt
-cover all of it. The tilted quilt is here the closed form for the adversary who knows any other states, which
-covers every start; the others promise nothing against such an adversary. The limit is what no method can
-pass."""
+cover all of it. The tilted quilt is here for the adversary who knows any other states, which covers every start,
+and for kernels that change in time within Θ; the others promise nothing of either. The limit is what no method
+can pass."""
 
 T = 100
 EPSILONS = (0.2, 1.0, 5.0)
@@ -47,7 +47,7 @@ def grid(alpha: float, size: int) -> list[Chain]:
 
 
 def tilted(alpha: float, epsilon: float) -> float:
-    """Our scale 1/τ for all of Θ, every initial law and every set of known states (docs/theory.md, Theorem 4)."""
+    """Our scale 1/τ for all of Θ, every initial law, known states and changing kernels (Theorem 17)."""
     return 1 / min(largest_tilts(BinaryTheta(alpha, 1 - alpha, alpha, 1 - alpha), epsilon))
 
 
