@@ -51,5 +51,7 @@ class RaisedAlarms:
 
 
 def _digest(policy: StreamPolicy) -> str:
-    meaning = policy.model_dump_json(include={"states", "period_ms", "discretiser", "theta", "source", "epoch"})
+    meaning = policy.model_dump_json(
+        include={"states", "period_ms", "discretiser", "theta", "source", "epoch"}
+    )
     return hashlib.sha256(meaning.encode()).hexdigest()
