@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from hushmq.evaluation.attacks import (
+    bad_device_attack,
     mixture_attack,
+    policy_change_attack,
     presence_attack,
     regime_attack,
     several_streams_attack,
@@ -16,17 +18,19 @@ from hushmq.evaluation.section_list import Job, Missing
 from hushmq.evaluation.section_report import Finding, Item, Table
 
 ABOUT = """A theorem holds inside its model. These attacks come from outside: when something is published, who does
-not know the chain, several streams of one state, a reading that is stale, regimes behind the recordings. For
-each, the loss under the rule of before, which the attack models itself where the code has changed, and the loss
-that the code of today leaves, beside ε. Losses are exact, or computed for transcripts that were drawn; what was
-counted has a confidence of 95%, by Clopper and Pearson. A loss above ε is in the column "kept" as NO: what
-holds there instead is said beside it."""
+not know the chain, states that change their meaning, several streams of one state, a reading that is stale,
+invented devices, regimes behind the recordings. For each, the loss under the rule of before, which the attack
+models itself where the code has changed, and the loss that the code of today leaves, beside ε. Losses are exact,
+or computed for transcripts that were drawn; what was counted has a confidence of 95%, by Clopper and Pearson. A
+loss above ε is in the column "kept" as NO: what holds there instead is said beside it."""
 
 ATTACKS: dict[str, Callable[[Job], Iterator[AttackOutcome]]] = {
     "presence": presence_attack.attacks,
     "mixture": mixture_attack.attacks,
+    "policy change": policy_change_attack.attacks,
     "several streams": several_streams_attack.attacks,
     "stale reading": stale_attack.attacks,
+    "invented devices": bad_device_attack.attacks,
     "regimes": regime_attack.attacks,
 }
 
@@ -45,6 +49,16 @@ def run(job: Job) -> Iterator[Item]:
         COLUMNS,
         [one.cells for one in outcomes],
         note="– where nothing is published any more.",
+        main=True,
+    )
+    job.progress(1.0, "a constant device")
+    service = list(bad_device_attack.service(job))
+    yield Table(
+        "service",
+        "One constant device: windows of its cohort that are released",
+        bad_device_attack.SERVICE_COLUMNS,
+        [one.cells for one in service],
+        note="Before, the first window in which a device was over its budget ended all releases.",
         main=True,
     )
     yield from findings(outcomes)

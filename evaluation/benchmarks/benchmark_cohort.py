@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Engine
+from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.messages import encode
 from hushmq.broker.contract.policy_message import Policy
@@ -26,9 +27,14 @@ TOPICS = Topics("bench")
 
 @contextmanager
 def temporary_cohort(
-    policy: Policy, *, clock: Callable[[], float] = time.time, grace_s: float = 1.0
+    policy: Policy,
+    *,
+    clock: Callable[[], float] = time.time,
+    grace_s: float = 1.0,
+    roster: RosterSection | None = None,
+    log: FilteringBoundLogger | None = None,
 ) -> Iterator[tuple[Cohort, Engine]]:
-    """Yields the cohort and its database."""
+    """Yields the cohort and its database. Without a `roster` section every device is admitted at once."""
     with tempfile.TemporaryDirectory() as folder:
         engine = open_store(sqlite_url(Path(folder) / "ledger.db"))
         cohort = Cohort(
@@ -38,8 +44,8 @@ def temporary_cohort(
             ops_keys=[OPS.public],
             grace_s=grace_s,
             clock=clock,
-            roster=RosterSection(admit_least=100_000),
-            log=logger("error"),
+            roster=roster or RosterSection(admit_least=100_000),
+            log=log or logger("error"),
         )
         cohort.receive([Arrived(TOPICS.policy, encode(OPS.sign(policy)))])
         try:

@@ -46,6 +46,15 @@ def test_the_suite(quick: Callable[..., Result]) -> None:
     assert default["loss now"] == many["loss before"] == pytest.approx(np.log(9), abs=0.1)
     assert many["loss now"] is None
     assert pair["loss now"] < 1 < pair["loss before"]
+    (changed,) = of(rows, "policy change")
+    assert changed["loss before"] == pytest.approx(14.7, abs=1)
+    assert changed["loss now"] <= changed["loss before"]
+    (invented,) = of(rows, "invented devices")
+    assert invented["loss before"] == pytest.approx(6.12, abs=0.1)
+    assert invented["loss now"] <= invented["loss before"]
+    (service,) = found.table("service")
+    assert service["released before"] < service["windows"]
+    assert service["released now"] >= service["released before"]
     several = of(rows, "several streams")
     assert [row["loss before"] for row in several[::2]] == pytest.approx([6.0, 7.3, 9.2], abs=0.1)
     assert all(3.99 < row["loss now"] <= 4 for row in several)
