@@ -1,10 +1,10 @@
-"""The odds spread of a Θ of k states: how far log π(a)/π(b) can differ over its chains, for the worst pair of states.
+"""The odds spread of a Θ of k states: how far log μ(a)/μ(b) can differ over its chains, for the worst pair of states.
 
-π(a)/π(b) is the expected number of visits to a between two visits to b. Rows are chosen independently, so its maximum
-over the intervals is the value of a decision process that ends in b and is paid for every visit to a; policy iteration
-finds it, and any v with v(c) ≥ max over rows of Σ_u P(c,u)·([u=a] + [u≠b]·v(u)) is an upper bound, which is what is
-returned: rounding cannot make it too small. The same holds for the time reversals, which have the same π. With many
-states, or where no such v is found, the bounds on π itself are used, which are wider.
+μ is the law of the state at an instant, and every step may have another matrix (docs/theory-world.md, Theorem 18). No
+law has μ(a)/μ(b) above t if no sequence of n steps makes μ(a) − t·μ(b) positive. The largest that it can become is a
+decision process from the instant backwards, g ← max over rows of Σ_u P(c,u)·g(u) from g = [a] − t·[b], and then the
+largest mean of g over the laws that are possible n steps before. Each n gives a valid bound; t is found by bisection.
+With many states the bounds on the law itself are used, which are wider.
 
 Standard library only, so that a device can verify a setting.
 """
@@ -17,16 +17,16 @@ from functools import lru_cache
 from itertools import permutations
 
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
-from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+from hushmq.pufferfish.categorical.transition_intervals import Row, TransitionIntervals
 
-MOST_STATES = 8
+MOST_STATES = 4
 """With more states the decision processes, k² of them, take a device too long."""
 
-_ROUNDS = 64
-"""The largest number of rounds of policy iteration; few are needed."""
+MOST_STEPS = 64
+"""How many steps back are considered at most: slower chains have a wider bound."""
 
-_MARGIN = 1e-7
-"""By how much, relative, a value is raised to be an upper bound whatever the rounding."""
+_CLOSE = 0.005
+"""How near to the least valid bound the logarithm of one is found."""
 
 _UNIT = 2.0**-48
 """Exceeds the rounding error of a mean of k values, relative to the largest."""
@@ -36,108 +36,61 @@ _UP = 1.0 + 2.0**-44
 
 @lru_cache(maxsize=1024)
 def odds_spread(theta: CategoricalTheta) -> float:
-    """The largest width of log π(a)/π(b) over the chains of Θ, rounded up.
+    """The largest width of log μ(a)/μ(b) over the chains of Θ, rounded up.
 
-    0 for a single chain; infinite where π may be 0.
+    0 for a single chain, which is stationary; infinite where μ may be 0.
     """
     if theta.forward.low == theta.forward.high:
         return 0.0
-    k, sides = theta.states, (theta.forward, theta.backward)
-    laws = [side.stationary() for side in sides]
-    often = [min(high[a] for _, high in laws) for a in range(k)]
-    rare = [max(low[a] for low, _ in laws) for a in range(k)]
-    largest = {}
-    for a, b in permutations(range(k), 2):
-        bounds = [often[a] / rare[b] if rare[b] > 0 else math.inf]
-        if k <= MOST_STATES:
-            bounds += [largest_odds(side, a, b) for side in sides]
-        largest[a, b] = min(bounds)
-    # The least π(a)/π(b) is the inverse of the largest π(b)/π(a).
+    rows, laws = theta.forward.tightened(), theta.forward.marginals()
+    largest = {(a, b): _largest_odds(rows, laws, a, b) for a, b in permutations(range(theta.states), 2)}
+    # The least μ(a)/μ(b) is the inverse of the largest μ(b)/μ(a).
     widest = max(largest[a, b] * largest[b, a] for a, b in largest)
     return max(0.0, math.log(widest)) * _UP + 2.0**-44 if math.isfinite(widest) else math.inf
 
 
-def largest_odds(intervals: TransitionIntervals, a: int, b: int) -> float:
-    """An upper bound on π(a)/π(b) for every chain within the intervals; infinite where none is found."""
-    rows = intervals.tightened()
-    if _may_avoid(rows, b):
+def _largest_odds(rows: TransitionIntervals, laws: tuple[Row, Row], a: int, b: int) -> float:
+    """An upper bound on μ(a)/μ(b); infinite where μ(b) may be 0."""
+    rare, often = laws
+    if rare[b] <= 0.0:
         return math.inf
-    others = [c for c in range(rows.k) if c != b]
-    visits = _value(rows, others, [float(u == a) for u in range(rows.k)])
-    ticks = _value(rows, others, [1.0] * rows.k)
-    if visits is None or ticks is None:
-        return math.inf
-    # Raised in proportion to the expected time to b: by the equation for `ticks` this is a strict upper bound.
-    longest = max(ticks[c] for c in others)
-    raised = [
-        0.0 if c == b else visits[c] + _MARGIN * (1.0 + max(visits)) * ticks[c] / longest
-        for c in range(rows.k)
-    ]
-    gains = [(u == a) + raised[u] for u in range(rows.k)]
-    scale = _UNIT * rows.k * max(gains)
-    if all(_best_mean(rows, c, gains)[0] + scale <= raised[c] for c in others):
-        return _best_mean(rows, b, gains)[0] + scale
-    return math.inf
+    high = math.log(often[a] / rare[b]) + _UNIT
+    if rows.k > MOST_STATES or rare[a] <= 0.0:
+        return math.exp(high) * _UP
+    low = math.log(rare[a] / often[b])
+    while high - low > _CLOSE:
+        middle = 0.5 * (low + high)
+        if _never_exceeds(rows, laws, a, b, math.exp(middle)):
+            high = middle
+        else:
+            low = middle
+    return math.exp(high) * _UP
 
 
-def _may_avoid(rows: TransitionIntervals, b: int) -> bool:
-    """Whether some chain within the intervals has a closed set of states without b."""
-    inside = set(range(rows.k)) - {b}
-    while inside:
-        leaving = {
-            c
-            for c in inside
-            if any(rows.low[c][u] > 0 for u in range(rows.k) if u not in inside)
-            or math.fsum(rows.high[c][u] for u in inside) < 1 - 1e-9
-        }
-        if not leaving:
+def _never_exceeds(rows: TransitionIntervals, laws: tuple[Row, Row], a: int, b: int, odds: float) -> bool:
+    """Whether no sequence of matrices is found that makes μ(a) − odds·μ(b) positive."""
+    k = rows.k
+    gains = [float(u == a) - odds * (u == b) for u in range(k)]
+    error = 0.0
+    for _ in range(MOST_STEPS):
+        if _largest_mean(*laws, gains) + error < 0.0:
             return True
-        inside -= leaving
+        before = max(gains) - min(gains)
+        gains = [_largest_mean(rows.low[c], rows.high[c], gains) for c in range(k)]
+        error += k * _UNIT * (1.0 + odds)
+        if max(gains) - min(gains) > (1.0 - 1e-12) * before or max(gains) - min(gains) < 1e-9 * (1.0 + odds):
+            # What is left does not depend on the law.
+            return _largest_mean(*laws, gains) + error < 0.0
     return False
 
 
-def _value(rows: TransitionIntervals, others: Sequence[int], paid: Sequence[float]) -> list[float] | None:
-    """The largest expected sum of `paid` over the states entered before the end state, from each of the others."""
-    value = [0.0] * rows.k
-    for _ in range(_ROUNDS):
-        gains = [paid[u] + value[u] for u in range(rows.k)]
-        chosen = {c: _best_mean(rows, c, gains)[1] for c in others}
-        solved = _solve(
-            [[float(c == u) - chosen[c][u] for u in others] for c in others],
-            [math.fsum(p * gain for p, gain in zip(chosen[c], paid, strict=True)) for c in others],
-        )
-        if solved is None or not all(math.isfinite(one) and one >= 0.0 for one in solved):
-            return None
-        settled = all(one <= value[c] * (1 + 2.0**-44) for c, one in zip(others, solved, strict=True))
-        for c, one in zip(others, solved, strict=True):
-            value[c] = one
-        if settled:
+def _largest_mean(low: Sequence[float], high: Sequence[float], values: Sequence[float]) -> float:
+    """The largest mean of the values under weights between low and high that sum to one."""
+    total, left = math.fsum(p * value for p, value in zip(low, values, strict=True)), 1.0 - math.fsum(low)
+    for u in sorted(range(len(low)), key=values.__getitem__, reverse=True):
+        if left <= 0.0:
             break
-    return value
-
-
-def _best_mean(rows: TransitionIntervals, c: int, gains: Sequence[float]) -> tuple[float, list[float]]:
-    """The largest mean of the gains under a row of c, and that row: mass goes to the largest gains first."""
-    low, high = rows.low[c], rows.high[c]
-    row, left = list(low), 1.0 - math.fsum(low)
-    for u in sorted(range(rows.k), key=gains.__getitem__, reverse=True):
-        more = min(high[u] - low[u], max(left, 0.0))
-        row[u] += more
+        more = min(high[u] - low[u], left)
+        total += more * values[u]
         left -= more
-    return math.fsum(p * gain for p, gain in zip(row, gains, strict=True)), row
-
-
-def _solve(matrix: list[list[float]], right: list[float]) -> list[float] | None:
-    """Solves a small linear system by elimination with the largest pivots; None if it is singular."""
-    n = len(right)
-    rows = [[*row, one] for row, one in zip(matrix, right, strict=True)]
-    for i in range(n):
-        pivot = max(range(i, n), key=lambda j: abs(rows[j][i]))
-        if rows[pivot][i] == 0.0:
-            return None
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        for j in range(n):
-            if j != i:
-                factor = rows[j][i] / rows[i][i]
-                rows[j] = [x - factor * y for x, y in zip(rows[j], rows[i], strict=True)]
-    return [rows[i][n] / rows[i][i] for i in range(n)]
+    return total
