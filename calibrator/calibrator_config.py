@@ -75,7 +75,7 @@ class RosterSection(Section):
         description="New devices of a stream that one window may always admit; more for a roll-out.",
     )
     admit_share: Annotated[float, Field(ge=0, le=10)] = Field(
-        default=0.5, description="Or this share of the devices on the roster, if that is more."
+        default=0.33, description="Or this share of the devices on the roster, if that is more."
     )
     silent_windows: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=3,

@@ -32,6 +32,7 @@ from hushmq.calibrator.ledger.ledger_state import ledger_state
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.roster.admission import Admission
+from hushmq.calibrator.roster.left_out import left_out
 from hushmq.calibrator.settings.cohort_settings import CohortSettings, DeviceSettings
 from hushmq.calibrator.settings.stored_settings import StoredSetting, sign_again
 from hushmq.calibrator.store.tick_counts import counted_ticks
@@ -199,6 +200,11 @@ class Cohort:
     def rejected(self) -> Counter[Reason]:
         """Messages refused since the start, by reason."""
         return self._receiver.rejected
+
+    def left_out(self) -> dict[str, tuple[str, ...]]:
+        """The devices that no window counts any more, by stream."""
+        with self._engine.begin() as db:
+            return {stream: tuple(left_out(db, stream)) for stream in self._followed.streams}
 
     @property
     def filled(self) -> Mapping[str, int]:

@@ -266,6 +266,7 @@ class Daemon:
                     for stream in self._settings
                 },
                 filled=dict(cohort.filled),
+                left_out=cohort.left_out(),
                 own={stream: len(devices) for stream, devices in self._device_settings.items()},
                 ledgers=dict(self._ledgers),
                 stopped=stopped | cohort.stopped,

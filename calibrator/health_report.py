@@ -38,6 +38,8 @@ class HealthReport:
     """Devices not known to be offline that have not applied it, by stream."""
     own: Mapping[str, int] = field(default_factory=dict)
     """Devices with a device-specific noise setting, by stream."""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Devices that no window counts any more, by stream."""
     filled: Mapping[str, int] = field(default_factory=dict)
     """Ticks that did not arrive and were filled, by stream."""
     ledgers: Mapping[str, LedgerState] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class ReportCollector(Collector):
         ]
         stopped = {stream: stream in report.stopped for stream in report.ledgers}
         entries = {stream: state.entries for stream, state in ledgers}
+        left_out = {stream: len(devices) for stream, devices in report.left_out.items()}
         late = {stream: state.late for stream, state in ledgers}
         epochs = {stream: state.epoch for stream, state in ledgers}
         broken = {stream: len(state.broken_promises()) for stream, state in ledgers}
@@ -102,6 +105,7 @@ class ReportCollector(Collector):
             (gauge, "devices_refusing", "Devices that refuse a setting.", "reason", _by(report.refusing)),
             (gauge, "devices_behind", "Devices with an older noise setting.", "stream", _by(report.behind)),
             (gauge, "devices_with_own_noise", "Devices with a specific setting.", "stream", _by(report.own)),
+            (gauge, "devices_left_out", "Devices left out of windows.", "stream", _by(left_out)),
             (counter, "messages_rejected", "Messages rejected.", "reason", _by(report.rejected)),
             (gauge, "noise_version", "Version of the noise setting.", "stream", _by(report.settings)),
             (gauge, "stream_stopped", "1 while nothing is released.", "stream", _by(stopped)),

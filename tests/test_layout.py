@@ -25,7 +25,7 @@ ALLOWED = {
 ORDER = {
     "pufferfish": [
         *("adversary", "bisection", "coupling", "inference", "window_method", "timeline", "protocols"),
-        *("undecided", "categorical", "quilt", "binary", "thinning", "regimes"),
+        *("deceived_loss", "undecided", "categorical", "quilt", "binary", "thinning", "regimes"),
         *("noise", "witness", "papers"),
     ],
     "broker": ["contract", "mqtt", "service", "provision", "reference", "commands"],

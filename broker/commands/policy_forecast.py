@@ -12,6 +12,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hushmq.broker.contract.deceived_losses import DeceivedLosses, deceived_losses
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.pufferfish.protocols import Noise, Theta
@@ -45,6 +46,8 @@ class Forecast:
     undecided_operator: float
     undecided_public: float
     """The same losses to the undecided adversary, who knows Θ and not the chain; infinite where unbounded."""
+    deceived: DeceivedLosses
+    """The most that a device can lose if learning is deceived."""
     hourly_error: float
     """Standard error of a frequency in the cohort's histogram of one hour, at the worst frequency."""
     learning: float
@@ -64,7 +67,7 @@ class Forecast:
                 ("undecided_public", self.undecided_public),
             )
         }
-        return asdict(self) | {"noise": self.noise.as_tree()} | undecided
+        return asdict(self) | {"noise": self.noise.as_tree(), "deceived": self.deceived.as_tree()} | undecided
 
 
 def forecast(
@@ -100,6 +103,7 @@ def forecast(
         public=theta.constant_loss(public, public, policy.adversary),
         undecided_operator=theta.constant_loss(tau0, tau1, "undecided"),
         undecided_public=theta.constant_loss(public, public, "undecided"),
+        deceived=deceived_losses(policy),
         hourly_error=_error(
             noise,
             states=max(1, devices) * (HOUR_MS / policy.period_ms),

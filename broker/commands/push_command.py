@@ -218,6 +218,7 @@ def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
             f"    {'error of an hourly histogram':<28}{_error(before):>18} → ±{after.hourly_error:.4f}",
             *forecasted.in_words(),
         ]
+        lines.append(f"    if learning is deceived, at most {after.deceived.in_words()}")
         if policy.streams[name].adversary != "informed":
             lines.append("    NOTE: both losses assume an adversary who knows no state at any other instant")
         ledger = received.ledgers.get(name)

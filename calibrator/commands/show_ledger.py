@@ -71,6 +71,11 @@ def summary(account: StreamLedger) -> dict[str, Any]:
         "devices": {
             name: {**one.theta.as_tree(), "own_setting": one.version} for name, one in account.devices.items()
         },
+        "left_out": {
+            name: {"since": one.since, "why": one.reason, "operator": one.operator, "public": one.public}
+            for name, one in account.left_out.items()
+        },
+        "deceived": None if account.deceived is None else account.deceived.as_tree(),
         "windows": [
             {
                 "window": window,
@@ -155,6 +160,17 @@ def print_ledger(account: StreamLedger, last: int) -> None:
         if account.devices:
             console.print(
                 f"{len(account.devices)} devices have a learned Θ, {specific} of them device-specific settings",
+                highlight=False,
+            )
+        for name, one in account.left_out.items():
+            console.print(
+                f"{name} is left out from tick {one.since} on: {one.reason}; it may have lost {one.operator:.4f} to "
+                f"operators, {one.public:.4f} to the public",
+                highlight=False,
+            )
+        if account.deceived is not None:
+            console.print(
+                f"if learning is deceived, a device in the policy's start loses at most {account.deceived.in_words()}",
                 highlight=False,
             )
         if account.history:

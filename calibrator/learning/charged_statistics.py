@@ -6,10 +6,11 @@ The noise of every row is charged, so that whatever is computed from these rows 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, and_, bindparam, delete, insert, select
 
+from hushmq.calibrator.learning.robust_fit import RobustFit, robust_fit
 from hushmq.calibrator.models.chain_model import AnyModel, FittedCohort
 from hushmq.calibrator.models.choose_model import read_noise
 from hushmq.calibrator.models.sufficient_statistics import NoisyStatistics, summed, summed_groups
@@ -55,6 +56,20 @@ def fit_since(db: Connection, stream: str, model: AnyModel, *, since: int) -> Fi
     """The model's fit of the blocks from `since` on; None where there is too little evidence."""
     found: FittedCohort[Theta] | None = model.fit(_rows(db, stream, since=since))
     return found
+
+
+def robust_fit_since(
+    db: Connection, stream: str, model: AnyModel, *, since: int, error: float
+) -> RobustFit | None:
+    """The same without the devices that are clearly apart from the others (calibrator/learning/robust_fit.py)."""
+    rows = _rows(db, stream, since=since)
+
+    def fit(chosen: Collection[str]) -> FittedCohort[Theta] | None:
+        wanted = set(chosen)
+        found: FittedCohort[Theta] | None = model.fit([row for row in rows if row[0].device in wanted])
+        return found
+
+    return robust_fit(list(dict.fromkeys(one.device for one, _ in rows)), fit, error)
 
 
 def drop_before(db: Connection, stream: str, block: int) -> None:

@@ -3,15 +3,16 @@
 A device is held by two regions of each update: the cohort's, which holds any device, and its own. Each may be wrong
 with half the update's probability (calibrator/learning/update_schedule.py), so both hold together, and the device's Θ
 is their intersection: never wider than the cohort's, under whose settings it began. Only a device whose own region
-does not meet the cohort's has its own alone. Pure: numbers in, the next Θ out.
+does not meet the cohort's, and which is not clearly apart from the others either, has its own alone. Pure: numbers in,
+the next Θ out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushmq.calibrator.learning.change_test import common
 from hushmq.calibrator.learning.learned_theta import LearnedTheta
+from hushmq.calibrator.learning.robust_fit import common
 from hushmq.calibrator.learning.update_schedule import update_confidence
 from hushmq.calibrator.models.chain_model import FittedCohort
 from hushmq.pufferfish.protocols import Theta

@@ -14,25 +14,27 @@ What is learned, and when, is a function of statistics that were charged to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sqlalchemy import Connection
 
 from hushmq.calibrator.learning import charged_statistics, learned_theta
 from hushmq.calibrator.learning.change_test import change_test
-from hushmq.calibrator.learning.charged_statistics import add_to_block, fit_since
+from hushmq.calibrator.learning.charged_statistics import add_to_block, robust_fit_since
 from hushmq.calibrator.learning.confidence_sequence import next_theta
-from hushmq.calibrator.learning.learned_theta import LearnedTheta, is_learned, read_learned, write_learned
+from hushmq.calibrator.learning.learned_theta import is_learned, read_learned, write_learned
 from hushmq.calibrator.learning.learning_progress import Progress, read_progress, write_progress
 from hushmq.calibrator.learning.pending_statistics import draw_pending, drop_pending, hold_statistics
 from hushmq.calibrator.learning.update_schedule import (
     KEPT_BLOCKS,
     block_of,
+    change_error,
     is_change_test,
     is_update,
     misfit_error,
+    outlier_error,
 )
 from hushmq.calibrator.models.chain_model import AnyModel
 from hushmq.calibrator.models.sufficient_statistics import ExactStatistics
@@ -47,11 +49,13 @@ class ThetaUpdate:
 
     `held`: nothing was drawn. `tested`: noise was drawn and a change test made, or an update for which there was too
     little evidence. `updated`: the learned Θ was updated. `restarted`: the cohort has changed, all that was learned
-    is dropped. The learned Θ of `reset_devices` was contradicted and dropped.
+    is dropped. The learned Θ of `reset_devices` was contradicted and dropped. Those `left_out`, with the regions that
+    hold their chains, are clearly outside of the cohort's Θ or apart from the others: no window shall count them.
     """
 
     outcome: Outcome
     reset_devices: frozenset[str] = frozenset()
+    left_out: Mapping[str, Theta] = field(default_factory=dict)
 
     @property
     def changed_theta(self) -> bool:
@@ -89,7 +93,11 @@ def learn_window(
 def _test(db: Connection, stream: str, model: AnyModel, block: int, now: Progress) -> _Step:
     """Test the statistics since the last update against the learned Θ, and drop what they contradict."""
     learned = read_learned(db, stream, model)
-    recent = None if learned.cohort is None else fit_since(db, stream, model, since=block)
+    recent = (
+        None
+        if learned.cohort is None
+        else robust_fit_since(db, stream, model, since=block, error=change_error(block))
+    )
     if learned.cohort is None or recent is None:
         return _Step(now, ThetaUpdate("tested"))
     verdict = change_test(learned, recent, block)
@@ -98,17 +106,18 @@ def _test(db: Connection, stream: str, model: AnyModel, block: int, now: Progres
     if not verdict.changed:
         return _Step(now, ThetaUpdate("tested"))
     _reset(db, stream, verdict.changed)
-    anything: Theta = model.unrestricted(learned.cohort)
-    write_learned(db, stream, LearnedTheta(devices=dict.fromkeys(verdict.outside, anything)))
-    return _Step(replace(now, contradictions=now.contradictions + 1), ThetaUpdate("tested", verdict.changed))
+    update = ThetaUpdate("tested", verdict.changed, verdict.outside)
+    return _Step(replace(now, contradictions=now.contradictions + 1), update)
 
 
 def _update(db: Connection, stream: str, model: AnyModel, block: int, step: _Step) -> _Step:
     """Update the learned Θ and the misfit with the statistics of the last blocks."""
     now, reset = step.progress, step.update.reset_devices
-    fitted = fit_since(db, stream, model, since=block - KEPT_BLOCKS + 1)
-    if fitted is None:
+    robust = robust_fit_since(db, stream, model, since=block - KEPT_BLOCKS + 1, error=outlier_error(block))
+    if robust is None:
         return step
+    fitted = robust.fitted
+    _reset(db, stream, robust.outside)
     found = next_theta(read_learned(db, stream, model), fitted, block)
     if found is None:
         return _restart(db, stream, now)
@@ -120,9 +129,10 @@ def _update(db: Connection, stream: str, model: AnyModel, block: int, step: _Ste
         now,
         persistent_shares=misfit.persistent_shares,
         undetectable=min(now.undetectable, misfit.undetectable),
-        contradictions=now.contradictions + bool(found.contradicted),
+        contradictions=now.contradictions + bool(found.contradicted or robust.outside),
     )
-    return _Step(progress, ThetaUpdate("updated", reset | found.contradicted))
+    left_out = {**step.update.left_out, **robust.outside}
+    return _Step(progress, ThetaUpdate("updated", reset | found.contradicted | left_out.keys(), left_out))
 
 
 def _restart(db: Connection, stream: str, now: Progress) -> _Step:

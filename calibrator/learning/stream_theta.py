@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from sqlalchemy import Connection
 
 from hushmq.broker.contract.policy_message import StreamPolicy
-from hushmq.calibrator.learning.change_test import common
 from hushmq.calibrator.learning.charged_statistics import fit_since
 from hushmq.calibrator.learning.learned_theta import read_cohort, read_learned
 from hushmq.calibrator.learning.learning_progress import Covering, Progress, read_progress
+from hushmq.calibrator.learning.robust_fit import TOLERATED, common
 from hushmq.calibrator.learning.update_schedule import block_of, misfit_error
 from hushmq.calibrator.models.chain_model import AnyModel
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Misfit
+from hushmq.calibrator.roster.left_out import left_out
 from hushmq.pufferfish.protocols import Theta
 
 MOST_UNDETECTABLE = 0.1
@@ -35,10 +36,29 @@ def theta_of_stream(db: Connection, stream: str, policy: StreamPolicy) -> Theta:
 
 
 def thetas_of_devices(db: Connection, stream: str, policy: StreamPolicy) -> Mapping[str, Theta]:
-    """Θ of every device with evidence of its own, under the policy; any other has the cohort's."""
+    """Θ of every device with evidence of its own, under the policy; any other has the cohort's.
+
+    Devices that are left out have the start: what the cohort taught is not about them.
+    """
     model = model_of(policy)
     start, floor = model.start(policy), model.floor(policy)
-    return device_thetas(db, stream, model, start=start, floor=floor, misfit=policy.misfit)
+    found = device_thetas(db, stream, model, start=start, floor=floor, misfit=policy.misfit)
+    return found | dict.fromkeys(left_out(db, stream), start.hull(floor))
+
+
+def beyond_start(db: Connection, stream: str, policy: StreamPolicy) -> dict[str, Theta]:
+    """Devices whose own Θ is not within the policy's start and the cohort's Θ together: their promise cannot be kept.
+
+    Without the misfit, which is the cohort's. None where they are more than a fit tolerates: then it is the policy's
+    start that is wrong.
+    """
+    model = model_of(policy)
+    start, floor = model.start(policy), model.floor(policy)
+    whole = cohort_theta(db, stream, model, start=start, floor=floor, misfit="report")
+    known = device_thetas(db, stream, model, start=start, floor=floor, misfit="report")
+    possible = start.hull(floor).hull(whole)
+    found = {device: theta for device, theta in known.items() if not possible.contains(theta)}
+    return found if len(found) <= TOLERATED * len(known) else {}
 
 
 def misfit_of_stream(db: Connection, stream: str, model: AnyModel) -> Misfit | None:

@@ -18,6 +18,8 @@ MISFIT_ERROR = 0.001
 """The probability that first-order chains are ever taken for a misfit, over all updates and bands of lags.
 
 Small, because covering a misfit that is none may stop a cohort's releases for good."""
+OUTLIER_ERROR = 0.001
+"""The probability that chance ever puts a device apart from the others at an update, while all are of one kind."""
 KEPT_BLOCKS = 2
 """An update uses the statistics of so many blocks, the last ones; older statistics are deleted."""
 
@@ -69,3 +71,8 @@ def change_error(block: int) -> float:
 def misfit_error(block: int) -> float:
     """The share of MISFIT_ERROR that the update at the end of this block has."""
     return MISFIT_ERROR * error_share(block)
+
+
+def outlier_error(block: int) -> float:
+    """The share of OUTLIER_ERROR that the update at the end of this block has."""
+    return OUTLIER_ERROR * error_share(block)

@@ -22,12 +22,13 @@ from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Band
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
+from hushmq.calibrator.roster.left_out import left_out
 from hushmq.pufferfish.protocols import Theta
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a stream's accounts stand on: the policy's version, the last theta updates, the cohort's Θ, the epochs.
+    """What a stream's accounts stand on: the policy's version, the last theta updates, Θ, the epochs, who is left out.
 
     There is an update for each stream of the account, and its epochs; Θ is the hull of theirs.
     """
@@ -36,6 +37,7 @@ class Basis:
     updates: tuple[Progress, ...]
     theta: Theta
     epochs: tuple[Epochs, ...]
+    left_out: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Accounts:
             tuple(read_progress(db, member).at_last_update for member in priced.members),
             account_theta(db, self.followed.streams, priced),
             tuple(read_epochs(db, member) for member in priced.members),
+            frozenset(device for member in priced.members for device in left_out(db, member)),
         )
 
     def open(self, db: Connection, stream: str) -> LiveAccounts:
@@ -105,7 +108,7 @@ class Accounts:
         device_thetas = account_device_thetas(
             db, self.followed.streams, self.followed.priced[stream], self.followed.group_of
         )
-        return LiveAccounts.under(stream, policy, public, device_thetas, issued)
+        return LiveAccounts.under(stream, policy, public, device_thetas, issued, basis.left_out)
 
     def worst_misfit(self, db: Connection, stream: str, policy: StreamPolicy) -> Band | None:
         """The band of lags with the largest misfit in the evidence of the last theta update; None if there is none.

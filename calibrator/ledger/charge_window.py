@@ -56,7 +56,7 @@ def charge_window(db: Connection, span: Span, accounts: LiveAccounts) -> Charge 
     if span.first < epoch.first:
         return ChargeRefused(f"it begins before tick {epoch.first}, where epoch {epoch.number} began")
     method = policy.windows[span.window].method
-    for theta in (accounts.theta, *(one.theta for one in accounts.exposures.values())):
+    for theta in (accounts.theta, *(one.theta for one in accounts.counted)):
         reason = theta.method_error(method, policy.adversary)
         if reason is not None:  # Θ has widened since the policy was accepted
             return ChargeRefused(reason)

@@ -94,7 +94,7 @@ class JoinedAccount:
         self, proposed: tuple[LiveAccounts, ProposedDebit] | None = None
     ) -> Iterator[tuple[str, Theta, float]]:
         """Every device with device-specific settings, its Θ, and the largest tilt of any tick by all of its group."""
-        for device in sorted({name for one in self.members for name in one.exposures}):
+        for device in self._counted():
             parts: list[Entry] = []
             for mate in self.group_of(device):
                 for one in self.members:
@@ -126,7 +126,7 @@ class JoinedAccount:
         current = self.epochs.current
         ticks = self._operator_ticks(db, current)
         loss = joint_price(self._read(db, current), self.theta, adversary, self.devices, ticks).epsilon
-        for device in sorted({name for one in self.members for name in one.exposures}):
+        for device in self._counted():
             theta, group = self._theta_of(device), self.group_of(device)
             bound = min(UNPROVED, theta.constant_loss(*self._largest_tilts(group), adversary))
             if bound > policy.epsilon.operator:  # only then is the exact timeline worth its price
@@ -134,6 +134,10 @@ class JoinedAccount:
                 bound = min(bound, finite_price(theta.timeline(adversary, exact, ticks)).epsilon)
             loss = max(loss, bound)
         return loss
+
+    def _counted(self) -> list[str]:
+        """The devices with device-specific settings that windows count."""
+        return sorted({name for one in self.members for name in one.exposures.keys() - one.left_out})
 
     def ended_operator_loss(self, db: Connection, one: PricedEpoch) -> float:
         """What the ticks of an ended epoch have lost to whoever reads the sanitized streams."""

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from hushmq.broker.contract.account_share import PricedStream, priced_streams
 from hushmq.broker.contract.broken_promise import broken_promise
+from hushmq.broker.contract.deceived_losses import DeceivedLosses, deceived_losses
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.calibrator.learning.learning_progress import read_progress
@@ -20,6 +21,7 @@ from hushmq.calibrator.learning.stream_theta import misfit_of_stream, thetas_of_
 from hushmq.calibrator.ledger.debits import debit_of
 from hushmq.calibrator.ledger.epochs import Epoch, read_epochs
 from hushmq.calibrator.ledger.issued_noise import issued_noises
+from hushmq.calibrator.ledger.left_out_losses import LeftOutDevice, left_out_devices
 from hushmq.calibrator.ledger.live_accounts import EndedLoss, UndecidedLosses, accounts_under
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Misfit
@@ -70,6 +72,10 @@ class StreamLedger:
     """The largest misfit that the theta updates so far would not have shown."""
     devices: Mapping[str, DeviceTheta] = field(default_factory=dict)
     """Devices with a learned Θ."""
+    left_out: Mapping[str, LeftOutDevice] = field(default_factory=dict)
+    """Devices that no window counts any more."""
+    deceived: DeceivedLosses | None = None
+    """The most that a device can lose if learning is deceived."""
     epoch: Epoch = field(default_factory=Epoch)
     """The current epoch, to which both accounts belong."""
     ended: Sequence[EndedLoss] = ()
@@ -133,6 +139,7 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
     entries = read_charges(db, stream)
     ended: Sequence[EndedLoss] = ()
     epoch = read_epochs(db, stream).current
+    odd: Mapping[str, LeftOutDevice] = {}
     if whole is not None and policy is not None:
         priced = priced_streams(whole)[stream]
         policy = priced.policy
@@ -152,6 +159,7 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
         spent, operator = accounts.public_loss(), accounts.operator_loss(db)
         undecided = accounts.undecided_losses(db)
         ended, epoch = accounts.ended_losses(db), accounts.epochs.current
+        odd = left_out_devices(db, accounts)
     return StreamLedger(
         stream=stream,
         policy=policy,
@@ -169,6 +177,8 @@ def read_ledger(db: Connection, stream: str) -> StreamLedger:
         devices={} if policy is None else _devices(db, stream, policy),
         epoch=epoch,
         ended=ended,
+        left_out=odd,
+        deceived=None if policy is None else deceived_losses(policy),
     )
 
 

@@ -60,6 +60,8 @@ class LiveAccounts:
     """Θ of every device with enough evidence for one; any other has the cohort's."""
     issued: IssuedNoise
     bounds: DeviceBounds
+    left_out: frozenset[str] = frozenset()
+    """Devices that no window counts any more: what they have lost is theirs, and stops nobody else's releases."""
     exposures: dict[str, DeviceExposure] = field(default_factory=dict)
     joint: JoinedAccount | None = None
     """The account that it shares with other streams or devices; None where it has one of its own."""
@@ -72,10 +74,11 @@ class LiveAccounts:
         public: PublicAccount,
         device_thetas: Mapping[str, Theta],
         issued: IssuedNoise,
+        left_out: frozenset[str] = frozenset(),
     ) -> LiveAccounts:
         """Accounts with an empty table of bounds, for the settings in `issued`."""
         accounts = cls(
-            stream, policy, public, device_thetas, issued, DeviceBounds(policy, public.device_tilt)
+            stream, policy, public, device_thetas, issued, DeviceBounds(policy, public.device_tilt), left_out
         )
         accounts._expose(issued.by_device)
         return accounts
@@ -94,6 +97,22 @@ class LiveAccounts:
     def own_epochs(self) -> Epochs:
         """The epochs of this stream."""
         return self.public.epochs
+
+    @property
+    def counted(self) -> list[DeviceExposure]:
+        """The exposures of the devices that windows count."""
+        return [one for device, one in self.exposures.items() if device not in self.left_out]
+
+    @property
+    def sharing(self) -> tuple[str, ...]:
+        """The streams that share the account, this one among them."""
+        return (self.stream,) if self.joint is None else tuple(one.stream for one in self.joint.members)
+
+    def with_groups(self, devices: Mapping[str, Theta]) -> dict[str, Theta]:
+        """The same for every device of the same groups: their states are taken to be one."""
+        if self.joint is None:
+            return dict(devices)
+        return {mate: theta for device, theta in devices.items() for mate in self.joint.group_of(device)}
 
     def follow(self, db: Connection) -> None:
         """Read new ledger entries and settings, of every stream that shares the account."""
@@ -122,7 +141,7 @@ class LiveAccounts:
     def allowance(self, method: Method, noises: Iterable[Noise]) -> float:
         """The largest tilt on sanitized states behind these noises that keeps the public budget for every device."""
         tilt = self.cohort_allowance(method, noises)
-        for exposure in self.exposures.values():
+        for exposure in self.counted:
             tilt = self.bounds.allowance(exposure, method, tilt)
         return tilt
 
@@ -185,7 +204,7 @@ class LiveAccounts:
         if self.joint is not None:
             yield from self.joint.exposed_tilts((self, proposed))
             return
-        for one in self.exposures.values():
+        for one in self.counted:
             yield one.device, one.theta, self.public.largest_true_tilt(one.device_noises, proposed.debit)
 
     def exposed_losses(self, proposed: ProposedDebit) -> Iterator[tuple[str, float]]:
@@ -219,13 +238,13 @@ class LiveAccounts:
         return self.public.true_tilts(noises, debit)
 
     def public_loss(self) -> float:
-        """The largest public loss of any device at a tick of the current epoch."""
+        """The largest public loss of any device that windows count, at a tick of the current epoch."""
         if self.joint is not None:
             return self.joint.public_loss()
         loss, budget = self.public.price().epsilon, self.policy.epsilon.public
         bounds = [
             (one, self.bounds.public_loss(one, self.public.largest_true_tilt(one.device_noises)))
-            for one in self.exposures.values()
+            for one in self.counted
         ]
         if self.epochs.ended and any(bound > budget for _, bound in bounds):
             together = self._loss_behind_all(self.theta, self.epochs.ticks)
@@ -236,7 +255,7 @@ class LiveAccounts:
         return max([loss, *(bound for _, bound in bounds)])
 
     def operator_loss(self, db: Connection) -> float:
-        """The largest loss of any device to whoever reads the sanitized stream, at a tick of the current epoch."""
+        """The largest operator loss of any device that is not left out, at a tick of the current epoch."""
         if self.joint is not None:
             return self.joint.operator_loss(db)
         adversary, budget = self.policy.adversary, self.policy.epsilon.operator
@@ -244,7 +263,7 @@ class LiveAccounts:
             operator_price, db, self.stream, self.epochs, self.epochs.current, adversary=adversary
         )
         loss = price(theta=self.theta)
-        for one in self.exposures.values():
+        for one in self.counted:
             bound = self.bounds.operator_loss(one)
             if bound > budget:  # only then is the device's exact timeline worth its price
                 bound = min(bound, price(theta=one.theta, device=one.device))
@@ -284,7 +303,7 @@ class LiveAccounts:
         )
         public = self.public.price_against("undecided").epsilon
         undecided = self.policy.model_copy(update={"adversary": "undecided"})
-        for one in self.exposures.values():
+        for one in self.counted:
             operator = max(operator, one.operator_loss(undecided, self.public.device_tilt))
             tilt = self.public.largest_true_tilt(one.device_noises)
             public = max(public, one.public_loss(tilt, undecided))

@@ -14,8 +14,9 @@ from hushmq.broker.contract.theta_message import BinaryThetaMessage, binary_thet
 from hushmq.calibrator.models.binary import binary_misfit, binary_region
 from hushmq.calibrator.models.binary.binary_count import count_binary
 from hushmq.calibrator.models.binary.binary_evidence import BinaryEvidence
-from hushmq.calibrator.models.binary.binary_fit import BinaryFit, fit
+from hushmq.calibrator.models.binary.binary_fit import BinaryFit, alone, fit
 from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
+from hushmq.calibrator.models.devices_alone import DevicesAlone
 from hushmq.calibrator.models.draw_noise import noisy_together
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.stand_ins import perturbed_bits
@@ -56,6 +57,23 @@ class FittedBinaryCohort:
     def device_regions(self, confidence: float) -> dict[str, BinaryTheta]:
         """For every device, Θ that holds its chain."""
         return binary_region.device_regions(self.fit, confidence)
+
+    @property
+    def coordinates(self) -> int:
+        """A and b."""
+        return 2
+
+    def alone(self) -> DevicesAlone:
+        """A and b of each device by itself."""
+        return alone(self.evidence)
+
+    def alone_regions(self, found: DevicesAlone, confidence: float) -> dict[str, BinaryTheta]:
+        """For every device, Θ that holds its chain by its own evidence."""
+        return binary_region.alone_regions(found, confidence)
+
+    def deviations(self, of: DevicesAlone) -> dict[str, float]:
+        """In a and b."""
+        return of.deviations(self.fit.centre, self.fit.spread + self.fit.centre_variance)
 
     def misfit(self, error: float) -> Misfit:
         """The test against first-order chains."""
@@ -98,10 +116,6 @@ class BinaryModel:
     def widened(self, theta: BinaryTheta) -> BinaryTheta:
         """A wider Θ: what lies outside of it is clearly excluded."""
         return binary_region.widened_theta(theta)
-
-    def unrestricted(self, like: BinaryTheta) -> BinaryTheta:
-        """The Θ that excludes nothing."""
-        return binary_region.UNRESTRICTED
 
     def read_theta(self, tree: Mapping[str, Any]) -> BinaryTheta:
         """`{"q": [low, high], "r": [low, high]}`."""

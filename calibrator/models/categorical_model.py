@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hushmq.broker.contract.noise_message import CategoricalNoiseMessage, CertificateMessage
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
@@ -17,13 +19,14 @@ from hushmq.broker.contract.theta_message import CategoricalThetaMessage, catego
 from hushmq.calibrator.models.categorical import categorical_misfit, categorical_region
 from hushmq.calibrator.models.categorical.categorical_count import count_categorical
 from hushmq.calibrator.models.categorical.categorical_evidence import CategoricalEvidence
-from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit, fit
+from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit, alone, fit
 from hushmq.calibrator.models.categorical.categorical_statistics import (
     MULTIPLES,
     CategoricalSums,
     sensitivity,
 )
 from hushmq.calibrator.models.chain_model import MARGIN
+from hushmq.calibrator.models.devices_alone import DevicesAlone
 from hushmq.calibrator.models.draw_noise import noisy, variance
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.stand_ins import perturbed_categories
@@ -60,6 +63,23 @@ class FittedCategoricalCohort:
     def device_regions(self, confidence: float) -> dict[str, CategoricalTheta]:
         """For every device, Θ that holds its chain."""
         return categorical_region.device_regions(self.fit, confidence)
+
+    @property
+    def coordinates(self) -> int:
+        """The logits of all transitions to another state."""
+        return len(self.fit.centre)
+
+    def alone(self) -> DevicesAlone:
+        """The logits of each device by itself."""
+        return alone(self.evidence)
+
+    def alone_regions(self, found: DevicesAlone, confidence: float) -> dict[str, CategoricalTheta]:
+        """For every device, Θ that holds its chain by its own evidence."""
+        return categorical_region.alone_regions(found, self.fit.k, confidence)
+
+    def deviations(self, of: DevicesAlone) -> dict[str, float]:
+        """In the logits of the transitions."""
+        return of.deviations(self.fit.centre, self.fit.spread + np.diagonal(self.fit.centre_covariance))
 
     def misfit(self, error: float) -> Misfit:
         """The test against first-order chains."""
@@ -104,10 +124,6 @@ class CategoricalModel:
     def widened(self, theta: CategoricalTheta) -> CategoricalTheta:
         """A wider Θ: what lies outside of it is clearly excluded."""
         return categorical_region.widened_theta(theta)
-
-    def unrestricted(self, like: CategoricalTheta) -> CategoricalTheta:
-        """The Θ of as many states that excludes nothing."""
-        return categorical_region.unrestricted(like.states)
 
     def read_theta(self, tree: Mapping[str, Any]) -> CategoricalTheta:
         """`{"low": …, "high": …, "backward": {"low": …, "high": …}}`."""

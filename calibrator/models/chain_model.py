@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from hushmq.broker.contract.noise_message import NoiseMessage
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.theta_message import ThetaMessage
+from hushmq.calibrator.models.devices_alone import DevicesAlone
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
 from hushmq.calibrator.models.window_count import Pieces, WindowCount
@@ -43,6 +44,19 @@ class FittedCohort(Protocol[T_co]):
     def device_regions(self, confidence: float) -> Mapping[str, T_co]:
         """For every device, Θ that holds its chain."""
 
+    @property
+    def coordinates(self) -> int:
+        """How many numbers describe a chain."""
+
+    def alone(self) -> DevicesAlone:
+        """What the evidence of each device says by itself."""
+
+    def alone_regions(self, found: DevicesAlone, confidence: float) -> Mapping[str, T_co]:
+        """For every device, Θ that holds its chain by its own evidence."""
+
+    def deviations(self, of: DevicesAlone) -> Mapping[str, float]:
+        """How far each of these devices is from this cohort's centre, in standard deviations."""
+
     def misfit(self, error: float) -> Misfit:
         """The test against first-order chains, which rejects them with at most the probability `error`."""
 
@@ -70,9 +84,6 @@ class ChainModel(Protocol[T, N]):
 
     def widened(self, theta: T) -> T:
         """A wider Θ: what lies outside of it is clearly excluded."""
-
-    def unrestricted(self, like: T) -> T:
-        """The Θ of as many states that excludes nothing."""
 
     def read_theta(self, tree: Mapping[str, Any]) -> T:
         """The Θ whose `as_tree` this is, exactly."""

@@ -18,6 +18,7 @@ from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.policy.window_span import Span
+from hushmq.calibrator.roster.left_out import OUTSIDE
 from hushmq.calibrator.windows.close_window import WindowOutcome, close_window
 from hushmq.calibrator.windows.closed_windows import delete_closed_states
 from hushmq.calibrator.windows.collect_device_windows import Aggregated, aggregate_due
@@ -131,6 +132,8 @@ class WindowCloser:
             self.log.info(
                 "released", **where, entry=one.charge.entry, loss=one.charge.loss, filled=one.filled
             )
+        for device in one.left_out:
+            self.log.error("left_out", stream=span.stream, device=device, since=span.last + 1, why=OUTSIDE)
         for device in one.silent:
             self.log.warning("silent", stream=span.stream, device=device, last=span.last)
 

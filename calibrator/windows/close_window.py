@@ -11,6 +11,7 @@ After the commit a new Θ leads to new noise settings (calibrator/settings/), an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -18,16 +19,19 @@ from sqlalchemy import Connection
 from hushmq.broker.contract.topics import Topics
 from hushmq.calibrator.calibrator_config import RosterSection
 from hushmq.calibrator.learning.learn_window import ThetaUpdate, learn_window
+from hushmq.calibrator.learning.stream_theta import beyond_start
 from hushmq.calibrator.ledger.charge_window import Charge, ChargeRefused, charge_window
 from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.policy.window_span import Span
+from hushmq.calibrator.roster.left_out import leave_out
 from hushmq.calibrator.roster.roster_members import members, read_roster
 from hushmq.calibrator.roster.silence import end_silent, silence_limit
 from hushmq.calibrator.windows.closed_windows import mark_closed, next_open_tick
 from hushmq.calibrator.windows.count_window import count_window
 from hushmq.calibrator.windows.draw_release import draw_releases, store_releases
+from hushmq.pufferfish.protocols import Theta
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class WindowOutcome:
     """What learning did; None where the window is not charged for statistics."""
     filled: int = 0
     """Ticks that did not arrive and were filled. Nothing public depends on it."""
+    left_out: tuple[str, ...] = ()
+    """Devices that no window counts from now on."""
     silent: tuple[str, ...] = ()
     """Devices that left the roster because nothing was counted of them for long."""
 
@@ -77,9 +83,26 @@ def close_window(
     gone = end_silent(db, span, window.silent, limit=limit)
     releases = draw_releases(count, span, accounts, charge, issued_noises(db, span.stream))
     store_releases(db, releases, charge, topics)
-    learned = None
+    learned, odd = None, {}
     if charge.spent.learning:
         learned = learn_window(
             db, span.stream, model_of(accounts.policy), count.statistics(), tilt=charge.spent.learning
         )
-    return WindowOutcome(span, charge=charge, learned=learned, filled=window.filled, silent=tuple(gone))
+        odd = accounts.with_groups({**learned.left_out, **_beyond_start(db, span, accounts, learned)})
+        for stream in accounts.sharing:
+            leave_out(db, stream, odd, since=span.last + 1)
+    return WindowOutcome(
+        span,
+        charge=charge,
+        learned=learned,
+        filled=window.filled,
+        left_out=tuple(sorted(odd)),
+        silent=tuple(gone),
+    )
+
+
+def _beyond_start(
+    db: Connection, span: Span, accounts: LiveAccounts, learned: ThetaUpdate
+) -> Mapping[str, Theta]:
+    """Devices that learning has put outside of what the policy asserts."""
+    return beyond_start(db, span.stream, accounts.policy) if learned.changed_theta else {}

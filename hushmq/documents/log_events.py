@@ -98,6 +98,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Use more shards or a faster disk if it persists.",
     ),
     "late_release": ("A device's release arrived after its window was aggregated; it is not counted.", ""),
+    "left_out": (
+        "What was charged for shows that a device's data contradicts Θ: no window counts it from `since` on.",
+        "See what is wrong with it (`hushmq ledger show`), repair it, then `hushmq calibrator readmit`.",
+    ),
     "ledger_behind": (
         "The ledger lacks entries that a published seal or the high-water mark file proves: an old backup, perhaps.",
         "Restore a newer database; the stream releases nothing until then.",

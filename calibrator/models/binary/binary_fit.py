@@ -30,6 +30,7 @@ from hushmq.calibrator.models.binary.binary_evidence import BinaryEvidence
 from hushmq.calibrator.models.binary.binary_moments import STATISTICS, Floats, band_powers, covariance, mean
 from hushmq.calibrator.models.binary.binary_statistics import REACH
 from hushmq.calibrator.models.device_spread import HIGHEST, LOWEST, VAGUE, Likelihood, centred, upper_ends
+from hushmq.calibrator.models.devices_alone import WEAK, DevicesAlone
 from hushmq.calibrator.models.lag_bands import WIDTHS
 
 FEWEST_DEVICES = 3
@@ -103,6 +104,23 @@ def pooled(evidence: BinaryEvidence) -> tuple[Floats, Floats] | None:
         if np.abs(step).max() < 1e-4:
             break
     return x, np.linalg.inv(here.information[0])
+
+
+def alone(evidence: BinaryEvidence) -> DevicesAlone:
+    """The (a, b) that fits each device best, whatever the others are; there must be ticks."""
+    together = pooled(evidence)
+    if together is None:
+        raise ValueError("there is no evidence of any device")
+    statistics = BinaryShares.of(evidence)
+    x = np.repeat(together[0][None, :], len(evidence.devices), axis=0)
+    weak = np.eye(2) / WEAK
+    for _ in range(12):
+        here = statistics.at(x)
+        pulled = here.score + (together[0] - x) / WEAK
+        step = np.linalg.solve(here.information + weak, pulled[..., None])[..., 0]
+        x = np.clip(x + np.clip(step, -1.0, 1.0), LOWEST, HIGHEST)
+    covariances = np.asarray(np.linalg.inv(statistics.at(x).information + weak), dtype=np.float64)
+    return DevicesAlone(evidence.devices, x, covariances)
 
 
 def _starting_point(evidence: BinaryEvidence) -> Floats | None:

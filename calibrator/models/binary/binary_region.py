@@ -7,11 +7,12 @@ import numpy as np
 from hushmq.calibrator.models.binary.binary_fit import CAUTION, BinaryFit, chain
 from hushmq.calibrator.models.binary.binary_moments import Floats
 from hushmq.calibrator.models.confidence import CONFIDENCE, widened
+from hushmq.calibrator.models.devices_alone import DevicesAlone
 from hushmq.calibrator.models.quantiles import rectangle_quantiles
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 
 UNRESTRICTED = BinaryTheta(1e-9, 1 - 1e-9, 1e-9, 1 - 1e-9)
-"""The Θ that excludes nothing."""
+"""No region is wider than this one."""
 
 
 def cohort_region(found: BinaryFit, confidence: float = CONFIDENCE) -> BinaryTheta:
@@ -24,6 +25,12 @@ def cohort_region(found: BinaryFit, confidence: float = CONFIDENCE) -> BinaryThe
 def device_regions(found: BinaryFit, confidence: float = CONFIDENCE) -> dict[str, BinaryTheta]:
     """For every device, Θ that holds its chain."""
     low, high = _rectangles(found.chains, found.covariances * _restored(found, confidence), confidence)
+    return {name: _theta(*ends) for name, *ends in zip(found.devices, low, high, strict=True)}
+
+
+def alone_regions(found: DevicesAlone, confidence: float = CONFIDENCE) -> dict[str, BinaryTheta]:
+    """For every device, Θ that holds its chain by its own evidence."""
+    low, high = _rectangles(found.places, found.covariances, confidence)
     return {name: _theta(*ends) for name, *ends in zip(found.devices, low, high, strict=True)}
 
 

@@ -36,6 +36,7 @@ from hushmq.calibrator.models.categorical.categorical_moments import (
 )
 from hushmq.calibrator.models.categorical.categorical_statistics import COARSENESS
 from hushmq.calibrator.models.device_spread import NEGLIGIBLE
+from hushmq.calibrator.models.devices_alone import WEAK, DevicesAlone
 from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
 from hushmq.calibrator.models.quantiles import chi_square_quantile
 
@@ -134,6 +135,18 @@ def pooled(evidence: CategoricalEvidence) -> Floats:
         if np.abs(step).max() < 1e-3 and turn >= 5:
             break
     return x
+
+
+def alone(evidence: CategoricalEvidence) -> DevicesAlone:
+    """The x that fits each device best, whatever the others are."""
+    centre = pooled(evidence)
+    statistics = CategoricalShares.of(evidence, centre)
+    weak = np.full(len(centre), WEAK)
+    x = np.repeat(centre[None, :], len(evidence.devices), axis=0)
+    for _ in range(12):
+        found = _posterior(statistics.at(x), centre, weak)
+        x = np.clip(x + np.clip(found.means - x, -1, 1), LOWEST, HIGHEST)
+    return DevicesAlone(evidence.devices, x, _posterior(statistics.at(x), centre, weak).covariances)
 
 
 def _starting_point(evidence: CategoricalEvidence) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from hushmq.calibrator.models.categorical.categorical_fit import CategoricalFit
 from hushmq.calibrator.models.categorical.categorical_moments import Floats, stationary, transitions
 from hushmq.calibrator.models.confidence import CONFIDENCE, widened
+from hushmq.calibrator.models.devices_alone import DevicesAlone
 from hushmq.calibrator.models.quantiles import joint_quantiles
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.transition_intervals import Rows, TransitionIntervals
@@ -72,6 +73,12 @@ def device_regions(found: CategoricalFit, confidence: float = CONFIDENCE) -> dic
     return {name: _theta(*one) for name, one in zip(found.devices, ends, strict=True)}
 
 
+def alone_regions(found: DevicesAlone, k: int, confidence: float = CONFIDENCE) -> dict[str, CategoricalTheta]:
+    """For every device, Θ that holds its chain by its own evidence."""
+    ends = zip(*intervals(found.places, found.covariances, k, confidence), strict=True)
+    return {name: _theta(*one) for name, one in zip(found.devices, ends, strict=True)}
+
+
 def centre_region(found: CategoricalFit, confidence: float = CONFIDENCE) -> CategoricalTheta:
     """Θ that holds the cohort's centre: how well the average is known, whatever the spread."""
     low, high = intervals(found.centre[None], found.centre_covariance[None], found.k, confidence)
@@ -107,10 +114,3 @@ def _widened(intervals: TransitionIntervals) -> TransitionIntervals:
     ]
     low, high = (tuple(tuple(both[end] for both in row) for row in ends) for end in (0, 1))
     return TransitionIntervals(low, high)
-
-
-def unrestricted(states: int) -> CategoricalTheta:
-    """The Θ that excludes nothing."""
-    low, high = (((end,) * states,) * states for end in (0.0, 1.0))
-    everything = TransitionIntervals(low, high)
-    return CategoricalTheta(everything, everything)

@@ -119,12 +119,14 @@ def test_too_few_devices_update_nothing(db: Connection) -> None:
 
 
 def test_a_step_names_a_restart_and_the_devices_it_reset(db: Connection) -> None:
-    """All devices that change restart the sequence; one that changes is reset alone."""
+    """All devices that change restart the sequence; one that changes is reset alone, and left out."""
     devices, moved = Devices(5), Devices(6, chain=(0.05, 0.06))
     take(db, devices, FIRST_UPDATE)
     one = [moved.window()[0], *devices.window()[1:]]
     step = learn_window(db, STREAM, BINARY, one, tilt=TILT)
-    assert step == ThetaUpdate("tested", frozenset({"d0"}))
+    assert (step.outcome, step.reset_devices) == ("tested", frozenset({"d0"}))
+    assert step.left_out["d0"].contains(BinaryTheta.point(0.05, 0.06))
+    assert len(step.left_out) == 1
     assert step.changed_theta
     assert read_progress(db, STREAM).contradictions == 1
     assert learn_window(db, STREAM, BINARY, moved.window(), tilt=TILT) == ThetaUpdate("restarted")
@@ -217,21 +219,22 @@ def own(db: Connection) -> dict[str, BinaryTheta]:
 
 @pytest.mark.slow
 def test_a_device_that_changes_is_forgotten_alone(db: Connection) -> None:
-    """Unlike the cohort, it has the policy's start, and at the next update a Θ of its own; the others keep theirs."""
+    """It is to be left out, with a region that holds its chain, and nothing is held of it; the others keep theirs."""
     devices = Devices(7)
     take(db, devices, FIRST_UPDATE)
     before = own(db)
     odd, rest = Devices(8, count=1, chain=(0.6, 0.55)), Devices(9, count=9)
-    learn_window(db, STREAM, BINARY, window(odd, rest), tilt=TILT)
+    step = learn_window(db, STREAM, BINARY, window(odd, rest), tilt=TILT)
+    assert step.left_out.keys() == {"d0"}
+    assert step.left_out["d0"].contains(BinaryTheta.point(*odd.chain))
     assert (read_progress(db, STREAM).windows, read_progress(db, STREAM).contradictions) == (
         FIRST_UPDATE + 1,
         1,
     )
-    assert own(db) == before | {"d0": START}
+    assert own(db) == {device: box for device, box in before.items() if device != "d0"}
     for _ in range(FIRST_UPDATE - 1):
-        learn_window(db, STREAM, BINARY, window(odd, rest), tilt=TILT)
-    assert own(db)["d0"].contains(BinaryTheta.point(*odd.chain))
-    assert not own(db)["d0"].contains(START)
+        learn_window(db, STREAM, BINARY, window(odd, rest)[1:], tilt=TILT)
+    assert "d0" not in own(db)
     assert theta(db).contains(BinaryTheta.point(*CHAIN)), "the cohort's own evidence stands"
     assert read_progress(db, STREAM).contradictions == 1
 
