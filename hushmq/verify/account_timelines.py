@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
-from hushmq.verify.export_file import SignedSetting, Tree
+from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, Tree
 from hushmq.verify.outward import DOWN, UP, ZERO, Interval
 from hushmq.verify.pricings import through_noise, tilts_of_noise
-from hushmq.verify.tilt_sequence import Run, Tilts, covering, largest_tilts
+from hushmq.verify.tilt_sequence import Run, Tilts, covering, largest_tilts, summed
 
 NANO = Decimal(10**9)
 LAST_TICK = 2**53 - 1
@@ -90,3 +90,31 @@ def raised(runs: list[Run], by: Interval) -> list[Run]:
         found.append(Run(run.first, run.last, Tilts(run.tilts.towards0 + by, run.tilts.towards1 + by)))
         tick = run.last + 1
     return [*found, Run(tick, LAST_TICK, Tilts(by, by))] if tick <= LAST_TICK else found
+
+
+def account_runs(
+    export: Export,
+    terms: StreamTerms,
+    audience: str,
+    device: str | None = None,
+    *,
+    through: int | None = None,
+    by: str | None = None,
+) -> list[Run]:
+    """The timeline of a stream's account: the tilts of all of its streams and devices, added (Theorem 22).
+
+    Of a device with device-specific settings and its group, or of the largest group; after an entry, by a time.
+    KeyError with the version of a setting that is missing.
+    """
+    timelines = []
+    mates: tuple[str | None, ...] = (None,) if device is None else terms.group(device)
+    for member in terms.members:
+        tree, settings = export.streams[member], export.settings_of(member)
+        device_tilt = export.device_tilt(member, by)
+        for mate in mates:
+            if audience == "operator":
+                timelines.append(operator_runs(tree["extents"], settings, device_tilt, mate))
+            else:
+                entries = [one for one in tree["entries"] if through is None or one["id"] <= through]
+                timelines.append(public_runs(entries, settings, device_tilt, mate))
+    return summed(timelines, len(terms.group(None)) if device is None else 1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hushmq.verify.account_timelines import operator_runs, public_runs
+from hushmq.verify.account_timelines import account_runs
+from hushmq.verify.check_ledger import names_account
 from hushmq.verify.claims import Claim, Verdict, judged, judged_loss, not_checked
 from hushmq.verify.export_file import Export, StreamTerms, Tree, unknown
 from hushmq.verify.largest_loss import Found
-from hushmq.verify.outward import ZERO, largest
+from hushmq.verify.outward import largest
 from hushmq.verify.pricings import adversary_of, contains
 
 AUDIENCES = ("operator", "public")
@@ -30,7 +31,8 @@ def check_accounts(export: Export, stream: str) -> Iterator[Claim]:
     for audience in AUDIENCES:
         strange += unknown("account", state[audience])
     if state.get("epoch", 1) > 1 or state.get("ended"):
-        strange.append("there are several epochs, which this checker does not price yet")
+        yield not_checked(about, "stated", "there are several epochs, which this checker does not price yet")
+        return
     if strange:
         yield not_checked(about, "nothing unknown in them", strange[0])
     yield judged(
@@ -48,13 +50,15 @@ def _state_faults(state: Tree, policy: StreamTerms, tree: Tree) -> Iterator[str]
         yield f"they are priced against the {state['adversary']} adversary, the policy names another"
     if state["entries"] != len(tree["entries"]) or state["head"] not in {None, tree["head"]}:
         yield "they are of another number of entries"
+    if not names_account(state, policy):
+        yield "they are of another account than the policy's"
     for audience in AUDIENCES:
-        if state[audience]["budget"] != policy.tree["epsilon"][audience]:
+        if state[audience]["budget"] != policy.epsilon(audience):
             yield f"the {audience}'s budget is not the policy's"
-        if not contains(state[audience]["theta"], policy.tree["theta"]["floor"]):
+        if not all(contains(state[audience]["theta"], floor) for floor in policy.floors):
             yield f"the {audience}'s Θ does not contain the policy's floor"
     for device, theta in tree["devices"].items():
-        if not contains(theta, policy.tree["theta"]["floor"]):
+        if not all(contains(theta, floor) for floor in policy.floors):
             yield f"Θ of {device} does not contain the policy's floor"
 
 
@@ -62,22 +66,20 @@ def _check_account(
     export: Export, stream: str, audience: str, policy: StreamTerms, adversary: str, stated: float
 ) -> Claim:
     """The stated loss is at least that of the cohort and of every device; the largest of all is within the budget."""
-    tree, settings = export.streams[stream], export.settings_of(stream)
-    account = tree["state"][audience]
+    account = export.streams[stream]["state"][audience]
     about, claim = f"{stream}: {audience}", f"the loss against the {adversary} adversary"
-    device_tilt = largest([ZERO, *(one.device_tilt for one in export.policies_of(stream))])
-    owners = {one.device for one in settings.values() if one.device is not None}
-    if owners - tree["devices"].keys():
-        return not_checked(about, claim, f"Θ of {min(owners - tree['devices'].keys())} is not in the export")
+    thetas: dict[str | None, Tree] = {None: account["theta"]}
+    owners: set[str] = set()
+    for member in policy.members:
+        thetas |= export.streams[member].get("devices", {})
+        owners |= {one.device for one in export.settings_of(member).values() if one.device is not None}
+    if owners - thetas.keys():
+        return not_checked(about, claim, f"Θ of {min(owners - thetas.keys())} is not in the export")
     found = []
     try:
         for device in (None, *sorted(owners)):
-            theta = account["theta"] if device is None else tree["devices"][device]
-            if audience == "operator":
-                runs = operator_runs(tree["extents"], settings, device_tilt, device)
-            else:
-                runs = public_runs(tree["entries"], settings, device_tilt, device)
-            found.append(adversary_of(theta, adversary).largest_loss(runs, stated))
+            runs = account_runs(export, policy, audience, device)
+            found.append(adversary_of(thetas[device], adversary).largest_loss(runs, stated))
     except NotImplementedError as what:
         return not_checked(about, claim, str(what))
     except KeyError as missing:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from hushmq.verify.claims import Claim, Verdict, judged, judged_loss, not_checked
-from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, Tree, unknown
+from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, Tree, fraction, unknown
 from hushmq.verify.largest_loss import Found
 from hushmq.verify.more_state_pricing import MoreStates
 from hushmq.verify.outward import Interval
@@ -44,12 +44,10 @@ def check_policies(export: Export, ops_keys: Sequence[bytes]) -> Iterator[Claim]
 
 
 def _shared(policy: Tree) -> Iterator[str]:
-    """What makes an account of several streams or devices, which this checker does not price yet."""
-    dependent = [name for name, one in policy["streams"].items() if not one.get("independent", False)]
-    if len(dependent) > 1:
-        yield f"{' and '.join(dependent)} share an account, which this checker does not know"
-    if policy.get("groups"):
-        yield "devices share an account, which this checker does not know"
+    """What this checker does not price: streams that are coupled."""
+    for name, one in policy["streams"].items():
+        if one.get("coupling") is not None:
+            yield f"{name} is coupled with other streams, which this checker does not know"
 
 
 def check_settings(export: Export, stream: str, calibrator_keys: Sequence[bytes]) -> Iterator[Claim]:
@@ -92,11 +90,13 @@ def _check_setting(setting: SignedSetting, policy: StreamTerms | None) -> Claim:
             about, claim, f"policy {message['policy']}, which it was issued under, is not in the export"
         )
     theta, noise = message["theta"], message["noise"]
-    if not contains(theta, policy.tree["theta"]["floor"]):
+    if not all(contains(theta, floor) for floor in policy.floors):
         return Claim(about, claim, Verdict.FAILS, "its Θ does not contain the policy's floor")
     one = tilts_of_noise(noise)
-    tilts = Tilts(one.towards0 + policy.device_tilt, one.towards1 + policy.device_tilt)
-    budget, stated = policy.tree["epsilon"]["operator"], None
+    # As much as the whole account tilts a tick, if every stream of it uses as much of its share.
+    share = fraction(policy.share(setting.device))
+    tilts = Tilts(*((towards + policy.device_tilt) / share for towards in one))
+    budget, stated = policy.epsilon("operator"), None
     try:
         adversary = adversary_of(theta, policy.adversary)
     except NotImplementedError as what:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hushmq.verify.outward import DOWN, UP, Interval
+from hushmq.verify.outward import DOWN, UP, ZERO, Interval, largest
 
 Tree = dict[str, Any]
 
@@ -72,7 +72,7 @@ class SignedPolicy:
 
     def stream(self, name: str) -> StreamTerms | None:
         tree = self.message["streams"].get(name)
-        return None if tree is None else StreamTerms(tree, self.version)
+        return None if tree is None else StreamTerms(tree, self.version, name, self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,48 @@ class StreamTerms:
 
     tree: Tree
     version: int
+    name: str
+    policy: Tree
+    """The whole policy: streams that are not independent, and devices of a group, share an account."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The streams of its account (docs/theory-world.md, W4)."""
+        streams = self.policy["streams"]
+        joined = tuple(name for name, one in streams.items() if _joined(one))
+        return joined if _joined(self.tree) else (self.name,)
+
+    def group(self, device: str | None) -> tuple[str, ...]:
+        """The devices that share the account of one, itself among them; for None, as many as the largest group has."""
+        groups = [tuple(one["devices"]) for one in self.policy.get("groups", {}).values()]
+        if device is None:
+            return max(groups, key=len, default=("",))
+        return next((group for group in groups if device in group), (device,))
+
+    def share(self, device: str | None) -> Fraction:
+        """The part of the account's tilt that this stream of one device may use (Theorem 21)."""
+        streams = self.policy["streams"]
+        given = {
+            name: Fraction(streams[name]["share"])
+            for name in self.members
+            if streams[name].get("share") is not None
+        }
+        mine = given.get(self.name)
+        if mine is None:
+            mine = (1 - sum(given.values(), Fraction(0))) / (len(self.members) - len(given))
+        return mine / len(self.group(device))
+
+    def epsilon(self, audience: str) -> float:
+        """The budget of its account: the least of all streams that are not independent."""
+        if self.tree.get("independent", False):
+            return float(self.tree["epsilon"][audience])
+        dependent = [one for one in self.policy["streams"].values() if not one.get("independent", False)]
+        return min(float(one["epsilon"][audience]) for one in dependent)
+
+    @property
+    def floors(self) -> list[Tree]:
+        """What every Θ that prices the account contains."""
+        return [self.policy["streams"][name]["theta"]["floor"] for name in self.members]
 
     @property
     def adversary(self) -> str:
@@ -112,6 +154,10 @@ class StreamTerms:
             len(one.get("scopes", ["cohort"])) for one in self.tree["windows"].values()
         )
         return each / (each + learning)
+
+
+def _joined(stream: Tree) -> bool:
+    return not stream.get("independent", False) and stream.get("coupling") is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +211,10 @@ class Export:
             if found is not None and (by is None or since < by):
                 yield found
             since = policy.until or since
+
+    def device_tilt(self, stream: str, by: str | None = None) -> Interval:
+        """The most that windows which devices release have cost at every tick, under any policy so far."""
+        return largest([ZERO, *(one.device_tilt for one in self.policies_of(stream, by))])
 
     def in_force(self, stream: str, at: str) -> list[StreamTerms]:
         """What the policy in force at a time says about a stream; two where it changed within that second."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from hushmq.verify.outward import ZERO, Interval, largest
+from hushmq.verify.outward import ZERO, Interval, exact, largest
 
 FOR_EVER = 2**60
 """A number of ticks that no stream reaches."""
@@ -41,6 +41,35 @@ def largest_tilts(tilts: Iterable[Tilts]) -> Tilts:
     """The largest of several tilts, in either direction."""
     listed = list(tilts)
     return Tilts(largest([one.towards0 for one in listed]), largest([one.towards1 for one in listed]))
+
+
+def summed(timelines: Iterable[Sequence[Run]], times: int = 1) -> list[Run]:
+    """The runs of all these timelines together: tilts of the same tick add, and all of them count so many times."""
+    runs: list[Run] = []
+    for timeline in timelines:
+        cuts = sorted({edge for run in (*runs, *timeline) for edge in (run.first, run.last + 1)})
+        old, new, both = iter(runs), iter(timeline), []
+        one, other = next(old, None), next(new, None)
+        for start, stop in pairwise(cuts):
+            while one is not None and one.last < start:
+                one = next(old, None)
+            while other is not None and other.last < start:
+                other = next(new, None)
+            here = [run.tilts for run in (one, other) if run is not None and run.first <= start]
+            if here:
+                both.append(
+                    Run(start, stop - 1, Tilts(*(_total(towards) for towards in zip(*here, strict=True))))
+                )
+        runs = both
+    factor = exact(times)
+    return [run._replace(tilts=Tilts(*(towards * factor for towards in run.tilts))) for run in runs]
+
+
+def _total(values: Iterable[Interval]) -> Interval:
+    total = ZERO
+    for value in values:
+        total = total + value
+    return total
 
 
 def covering(pieces: Iterable[Run]) -> list[Run]:
