@@ -44,13 +44,14 @@ def _outcome(job: Job, recording: Recording, bits: Bits, model: RegimeModel, eps
     moved = [float(model.moved(sanitized(bits, noise, rng), noise).max()) for noise in (old, new)]
     noticed = noticed_under_neighbours(bits)
     watch = "not noticed" if noticed.warned is None else f"warned after {noticed.warned} beats"
+    certain = "exact" if model.chain.is_mtp2 else "at least"
     return AttackOutcome(
         "regimes",
         f"heart rate {recording.subject}, {len(bits)} beats",
         epsilon,
         model.loss(old),
         model.loss(new),
-        f"exact for two fitted regimes; on the recording the odds moved by {moved[0]:.2f} and {moved[1]:.2f}",
+        f"{certain}, prior adversary, two fitted regimes; on the recording the odds moved by {moved[0]:.2f} and {moved[1]:.2f}",
         f"noise covers lags to {COVERED}, signal {old.signal:.3f} → {new.signal:.4f}; a device whose Θ is the chain of "
         f"lag 1: {watch}",
     )

@@ -7,6 +7,7 @@ or `"stop"` publishes nothing true after its alarm. What was published until the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -26,6 +27,8 @@ READING = BinaryTheta.point(0.1, 0.1)
 """The chain of the readings, which lies in Θ; that of the ticks does not."""
 SLOWEST = BinaryTheta.point(0.05, 0.05)
 """The chain of Θ that decided the noise before."""
+NEXT_TO_KNOWN = math.log((1 - READING.q_low) / READING.r_low)
+"""What the last reading before the alarm, which is as good as known, says about the next one."""
 TIMES, EPSILON, WITHIN, TICKS = 120, 4.0, 1_800, 6_000
 
 
@@ -54,7 +57,7 @@ def attacks(job: Job) -> Iterator[AttackOutcome]:
         f"{case}: after the alarm",
         EPSILON,
         before,
-        0.0 if all(alarm is not None for alarm in alarms) else lost,
+        NEXT_TO_KNOWN if all(alarm is not None for alarm in alarms) else lost,
         counted,
         'with outside_theta = "stand-in" or "stop"; by default the device only warns',
     )
