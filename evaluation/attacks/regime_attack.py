@@ -51,7 +51,8 @@ def _outcome(job: Job, recording: Recording, bits: Bits, model: RegimeModel, eps
         epsilon,
         model.loss(old),
         model.loss(new),
-        f"{certain}, prior adversary, two fitted regimes; on the recording the odds moved by {moved[0]:.2f} and {moved[1]:.2f}",
+        f"{certain}, prior adversary, two fitted regimes; on the recording the odds moved by {moved[0]:.2f} and "
+        f"{moved[1]:.2f}",
         f"noise covers lags to {COVERED}, signal {old.signal:.3f} → {new.signal:.4f}; a device whose Θ is the chain of "
         f"lag 1: {watch}",
     )
