@@ -36,7 +36,11 @@ def exported() -> dict[str, set[str]]:
     site: dict[str, Any] = {}
     for each in fields(calibrator_report.HealthReport):
         site[each.name] = {"motion": 1} if "Mapping" in str(each.type) else 1
-    site |= {"ledgers": {"motion": ledger}, "stopped": {"motion": "why"}}
+    site |= {
+        "ledgers": {"motion": ledger},
+        "stopped": {"motion": "why"},
+        "left_out": {"motion": ("wearable-1",)},
+    }
     text = agent_report.metrics(agent_report.Report(**device | {"streams": {"motion": stream}}))  # type: ignore[arg-type]
     text += calibrator_report.metrics(calibrator_report.HealthReport(**site))
     found: dict[str, set[str]] = defaultdict(set)
