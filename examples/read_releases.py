@@ -34,6 +34,10 @@ def main() -> int:
             shares = zip(release.states, release.frequencies, release.standard_errors, strict=True)
             told = ", ".join(f"{state} {share:.3f} ± {error:.3f}" for state, share, error in shares)
             print(f"{release.stream}/{release.window}/{release.scope} {release.first}…{release.last}: {told}")
+            # The same with what earlier releases and Θ say: nearer to the truth where noise is large.
+            if release.smoothed is not None:
+                smoothed = zip(release.states, release.smoothed, strict=True)
+                print("  smoothed " + ", ".join(f"{state} {share:.3f}" for state, share in smoothed))
             # What all releases of this stream together let anyone infer, and the budget it must stay within.
             print(f"  loss {release.loss:.4f} of {release.budget:g}", flush=True)
             if number == args.count:

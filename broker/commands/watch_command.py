@@ -122,6 +122,18 @@ def _where(address: Address) -> str:
     return "/".join(part for part in parts if part) or address.cohort
 
 
+def _smoothed(message: Release) -> str:
+    """The smoothed frequencies of the states that it makes most frequent; nothing where a release has none."""
+    if message.smoothed is None or message.smoothed_intervals is None:
+        return ""
+    found = list(zip(message.smoothed, message.states, message.smoothed_intervals, strict=True))
+    if len(found) > SHOWN:
+        found = sorted(found, reverse=True)[:SHOWN]
+    return "; smoothed " + ", ".join(
+        f"{state} {frequency:.4f} in {low:.4f}–{high:.4f}" for frequency, state, (low, high) in found
+    )
+
+
 def _words(message: BaseModel) -> str:
     match message:
         case Release():
@@ -132,7 +144,8 @@ def _words(message: BaseModel) -> str:
             rest = len(message.states) - len(found)
             more = f" and {rest} rarer" if rest else ""
             return (
-                f"{message.first}…{message.last}: {bins}{more}; loss {message.loss:.4f} of {message.budget:g}"
+                f"{message.first}…{message.last}: {bins}{more}{_smoothed(message)}; "
+                f"loss {message.loss:.4f} of {message.budget:g}"
             )
         case Status():
             refused = [message.refused, *(one.refused for one in message.streams.values())]

@@ -169,11 +169,23 @@ class Release(Message):
     entry: Annotated[int, Field(ge=1)]
     account: SharedBy | None = None
     """Whose account the loss is of; None where it is this stream's alone."""
+    unbiased: tuple[float, ...] | None = None
+    """The unbiased frequencies, where `frequencies` are the nearest proper ones; else None: they are the same."""
+    smoothed: tuple[float, ...] | None = None
+    """Frequencies that earlier releases of this topic and Θ went into as well (docs/estimation.md); None in releases
+    that devices make, and in sums of these."""
+    smoothed_intervals: tuple[tuple[float, float], ...] | None = None
+    """For each state, an interval that holds its frequency with 95% probability, given all of that."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.first > self.last:
             raise ValueError("first must not be above last")
+        if (self.smoothed is None) != (self.smoothed_intervals is None):
+            raise ValueError("smoothed and smoothed_intervals must be given together")
+        for more in (self.unbiased, self.smoothed, self.smoothed_intervals):
+            if more is not None and len(more) != len(self.states):
+                raise ValueError("unbiased, smoothed and smoothed_intervals must be as long as states")
         columns = (self.states, self.counts, self.frequencies, self.standard_errors, self.intervals)
         if len({len(column) for column in columns}) != 1:
             raise ValueError(

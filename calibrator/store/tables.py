@@ -255,8 +255,9 @@ release = Table(
     Column("topic", String(400), primary_key=True),
     Column("payload", LargeBinary, nullable=False),
     Column("sent", Boolean, nullable=False),
+    Index("release_of_topic", "topic", "entry"),
 )
-"""The bytes to publish, and whether the broker has acknowledged them."""
+"""The bytes to publish, and whether the broker has acknowledged them. All are kept: smoothed frequencies use them."""
 
 closed = Table(
     "closed",

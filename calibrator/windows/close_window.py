@@ -31,6 +31,7 @@ from hushmq.calibrator.roster.silence import end_silent, silence_limit
 from hushmq.calibrator.windows.closed_windows import mark_closed, next_open_tick
 from hushmq.calibrator.windows.count_window import count_window
 from hushmq.calibrator.windows.draw_release import draw_releases, store_releases
+from hushmq.calibrator.windows.smooth_releases import smooth_releases
 from hushmq.pufferfish.protocols import Theta
 
 
@@ -82,7 +83,8 @@ def close_window(
     count = window.count
     gone = end_silent(db, span, window.silent, limit=limit)
     releases = draw_releases(count, span, accounts, charge, issued_noises(db, span.stream))
-    store_releases(db, releases, charge, topics)
+    smoothed = smooth_releases(db, releases, topics, since=accounts.own_epochs.current.first)
+    store_releases(db, smoothed, charge, topics)
     learned, odd = None, {}
     if charge.spent.learning:
         learned = learn_window(

@@ -15,10 +15,11 @@ from hushmq.broker.contract.topics import COHORT, Topics
 from hushmq.calibrator.ledger.charge_window import Charge
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
-from hushmq.calibrator.models.histogram import Histogram, nearest_distribution
+from hushmq.calibrator.models.histogram import Histogram
 from hushmq.calibrator.models.window_count import WindowCount
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import release
+from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
 from hushmq.pufferfish.protocols import Noise
 
 
@@ -57,10 +58,10 @@ def store_releases(db: Connection, releases: Sequence[Release], charge: Charge, 
 
 def _message(scope: str, histogram: Histogram, span: Span, accounts: LiveAccounts, charge: Charge) -> Release:
     policy = accounts.policy
-    frequencies = histogram.frequencies
+    frequencies, unbiased = histogram.frequencies, None
     intervals = [(one - off, one + off) for one, off in zip(frequencies, histogram.half_widths, strict=True)]
     if policy.windows[span.window].proper:
-        frequencies = nearest_distribution(frequencies)
+        frequencies, unbiased = nearest_distribution(frequencies), frequencies
         intervals = [(min(1.0, max(0.0, low)), min(1.0, max(0.0, high))) for low, high in intervals]
     return Release(
         stream=span.stream,
@@ -83,4 +84,5 @@ def _message(scope: str, histogram: Histogram, span: Span, accounts: LiveAccount
         theta=model_of(policy).theta_message(accounts.theta),
         entry=charge.entry,
         account=None if accounts.joint is None else accounts.joint.shared_by,
+        unbiased=unbiased,
     )

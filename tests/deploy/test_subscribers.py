@@ -24,10 +24,10 @@ SENSORS: list[dict[str, str]] = yaml.safe_load((DEPLOY / "home-assistant" / "hus
 (TELEGRAF,) = tomllib.loads((DEPLOY / "telegraf" / "hushmq.conf").read_text())["inputs"]["mqtt_consumer"]
 
 
-def rendered(template: str) -> str:
+def rendered(template: str, **more: object) -> str:
     """Render a template as Home Assistant does, but raise on an unknown field."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701  # no HTML
-    return environment.from_string(template).render(value_json=VALUE)
+    return environment.from_string(template).render(value_json=VALUE | more)
 
 
 @pytest.mark.parametrize("sensor", SENSORS, ids=lambda sensor: sensor["unique_id"])
@@ -46,6 +46,9 @@ def test_the_share_and_its_error() -> None:
     attributes = json.loads(rendered(first["json_attributes_template"]))
     assert attributes["standard_error"] == RELEASE.standard_errors[1]
     assert attributes["state"] == RELEASE.states[1]
+    assert attributes["smoothed"] is None
+    smoothed = json.loads(rendered(first["json_attributes_template"], smoothed=[0.6, 0.4]))
+    assert smoothed["smoothed"] == 0.4
     assert first["json_attributes_topic"] == first["state_topic"]
 
 
@@ -77,8 +80,9 @@ def test_telegraf_takes_the_topic_apart_as_it_is_made() -> None:
 def test_telegraf_reads_fields_that_are_there() -> None:
     """Every path leads to a number in the stored release, of the stated type."""
     (parser,) = TELEGRAF["json_v2"]
+    smoothed = VALUE | {"smoothed": [0.6, 0.4]}
     for field in parser["field"]:
-        value: Any = VALUE
+        value: Any = smoothed if field.get("optional") else VALUE
         for step in field["path"].split("."):
             value = value[int(step)] if isinstance(value, list) else value[step]
         assert type(value).__name__ == field["type"], field["path"]

@@ -8,11 +8,11 @@ import numpy as np
 
 from hushmq.calibrator.models.categorical.categorical_statistics import CategoricalSums
 from hushmq.calibrator.models.draw_noise import noisy, variance
-from hushmq.calibrator.models.histogram import nearest_distribution
 from hushmq.calibrator.models.window_count import DrawnCounts, Pieces, WindowCount
 from hushmq.calibrator.models.window_parts import Part
 from hushmq.calibrator.policy.nano_nats import scale_for
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
+from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
 
 
 def count_categorical(k: int, pieces: Pieces) -> WindowCount[CategoricalSums, CategoricalNoise]:

@@ -124,6 +124,8 @@ def test_releases_and_noise_of_many_states(
         "intervals": ((0.0, 1.0),) * 10,
         "theta": wide,
         "window": "day",
+        "smoothed": tuple((n + 1) / 55 for n in range(10)),
+        "smoothed_intervals": ((0.0, 0.5),) * 10,
     }
     with Client(broker, "wearable-1") as device, Client(broker, "calibrator") as calibrator:
         device.say(TOPICS.release("motion", "hour", "wearable-1"), made.payload, retain=True)
@@ -136,7 +138,9 @@ def test_releases_and_noise_of_many_states(
     (day,) = (line for line in lines if "motion/day" in line)
     assert all(f"{state} " in hour for state in STATES)
     assert "bin-9 0.2000 ± 0.0100, bin-8" in day
-    assert "bin-2 0.0444 ± 0.0100 and 2 rarer; loss" in day
+    assert "bin-2 0.0444 ± 0.0100 and 2 rarer; smoothed bin-9 0.1818 in 0.0000–0.5000, bin-8" in day
+    assert "bin-2 0.0545 in 0.0000–0.5000; loss" in day
+    assert "smoothed" not in hour
     assert any("version 1 for policy 1: kept 0." in line for line in lines)
 
 

@@ -158,6 +158,8 @@ FAULTS: list[tuple[str, str, object, Reason, str]] = [
     ),
     ("Release", "counts", [1], Reason.MALFORMED, "must have the same length"),
     ("Release", "first", 2**52, Reason.MALFORMED, "first must not be above last"),
+    ("Release", "smoothed", [0.6, 0.4], Reason.MALFORMED, "must be given together"),
+    ("Release", "unbiased", [1.0], Reason.MALFORMED, "must be as long as states"),
     ("LedgerState", "entries", -1, Reason.MALFORMED, "entries: Input should be greater"),
 ]
 

@@ -14,11 +14,12 @@ from hushmq.calibrator.models.binary.binary_count import count_binary
 from hushmq.calibrator.models.categorical import categorical_count
 from hushmq.calibrator.models.categorical.categorical_count import count_categorical
 from hushmq.calibrator.models.draw_noise import variance
-from hushmq.calibrator.models.histogram import Histogram, nearest_distribution
+from hushmq.calibrator.models.histogram import Histogram
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
 from hushmq.pufferfish.inference.minimax_weights import minimax_weights
+from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
 from hushmq.pufferfish.protocols import Noise
 
 TILT = NANO // 2

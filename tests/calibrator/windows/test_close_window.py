@@ -23,7 +23,6 @@ from hushmq.calibrator.ledger.window_spending import spending
 from hushmq.calibrator.models import binary_model
 from hushmq.calibrator.models.binary import binary_count
 from hushmq.calibrator.models.draw_noise import noisy, noisy_together
-from hushmq.calibrator.models.histogram import nearest_distribution
 from hushmq.calibrator.policy.nano_nats import NANO, scale_for
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store import tables as store
@@ -32,6 +31,7 @@ from hushmq.calibrator.windows.close_window import close_window
 from hushmq.calibrator.windows.closed_windows import next_open_tick
 from hushmq.calibrator.windows.outgoing import unsent
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
 from hushmq.pufferfish.window_method import METHODS, Method
 from tests.calibrator.site import (
     START,
