@@ -24,8 +24,8 @@ ALLOWED = {
 }
 ORDER = {
     "pufferfish": [
-        *("adversary", "bisection", "coupling", "inference", "window_method", "timeline", "protocols"),
-        *("deceived_loss", "undecided", "categorical", "quilt", "binary", "thinning", "regimes"),
+        *("adversary", "bisection", "false_position", "coupling", "inference", "window_method", "timeline"),
+        *("protocols", "deceived_loss", "undecided", "categorical", "quilt", "binary", "thinning", "regimes"),
         *("noise", "witness", "papers"),
     ],
     "broker": ["contract", "mqtt", "service", "provision", "reference", "commands"],

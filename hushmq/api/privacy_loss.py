@@ -1,14 +1,14 @@
 """Noise from loss and loss from noise, for streams of two states and of more.
 
 All losses are in nats, upper bounds that hold for every chain in Θ, and for every instant of an endless stream. Two
-states are exact up to rounding (docs/theory.md); more have certified bounds, and not against the informed
-adversary (docs/theory-k.md).
+states are exact up to rounding (docs/theory.md); more have certified bounds (docs/theory-k.md)
+for which the adversary has to be named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, overload
+from typing import overload
 
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary import binary_timeline
@@ -38,9 +38,7 @@ def optimal_noise(
 
 
 @overload
-def optimal_noise(
-    theta: CategoricalTheta, *, epsilon: float, adversary: Literal["prior", "undecided"]
-) -> CategoricalNoise: ...
+def optimal_noise(theta: CategoricalTheta, *, epsilon: float, adversary: Adversary) -> CategoricalNoise: ...
 
 
 def optimal_noise(
@@ -59,9 +57,7 @@ def loss(theta: BinaryTheta, noise: BinaryNoise, *, adversary: Adversary = "info
 
 
 @overload
-def loss(
-    theta: CategoricalTheta, noise: CategoricalNoise, *, adversary: Literal["prior", "undecided"]
-) -> float: ...
+def loss(theta: CategoricalTheta, noise: CategoricalNoise, *, adversary: Adversary) -> float: ...
 
 
 def loss(
@@ -72,8 +68,7 @@ def loss(
 ) -> float:
     """The loss of an endless stream that carries this noise at every tick; infinite where no bound is proved.
 
-    Raises ValueError where noise and Θ are for different numbers of states, and against the informed adversary of more
-    than two.
+    Raises ValueError where noise and Θ are for different numbers of states.
     """
     if theta.states != noise.states:
         raise ValueError(
@@ -94,9 +89,7 @@ def price(
 
 
 @overload
-def price(
-    theta: CategoricalTheta, entries: Iterable[Entry], *, adversary: Literal["prior", "undecided"]
-) -> Price: ...
+def price(theta: CategoricalTheta, entries: Iterable[Entry], *, adversary: Adversary) -> Price: ...
 
 
 def price(

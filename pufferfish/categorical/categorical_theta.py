@@ -98,33 +98,29 @@ class CategoricalTheta:
     def timeline(
         self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
     ) -> Timeline:
-        """A history under Θ, to be priced as it grows; ValueError against the informed adversary."""
+        """A history under Θ, to be priced as it grows."""
         from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline  # noqa: PLC0415  # an engine
 
         spread = self._spread_for(adversary)
         entries = list(entries)
-        inside = CategoricalTimeline(self, entries, ticks=ticks)
+        inside = CategoricalTimeline(self, entries, ticks=ticks, informed=adversary == "informed")
         return UndecidedTimeline(inside, spread, entries) if adversary == "undecided" else inside
 
     def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
-        """The certified loss of a stream with the larger tilt at every tick; infinite if there is no certificate.
-
-        ValueError against the informed adversary.
-        """
+        """The certified loss of a stream with the larger tilt at every tick; infinite if there is no certificate."""
         from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
 
         spread = self._spread_for(adversary)
-        return with_spread(contraction.constant_loss(self, max(tau0, tau1)), spread)
+        return with_spread(
+            contraction.constant_loss(self, max(tau0, tau1), informed=adversary == "informed"), spread
+        )
 
     def largest_tilts(self, epsilon: float, adversary: Adversary) -> tuple[float, float]:
-        """The largest tilt with a certified loss of at most ε, less `tilt_margin`, twice; 0 if there is none.
-
-        ValueError against the informed adversary.
-        """
+        """The largest tilt with a certified loss of at most ε, less `tilt_margin`, twice; 0 if there is none."""
         from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
 
         left = left_inside(epsilon, self._spread_for(adversary))
-        tau = contraction.largest_tilt_within(self, left) if left else 0.0
+        tau = contraction.largest_tilt_within(self, left, informed=adversary == "informed") if left else 0.0
         return tau, tau
 
     def method_error(self, method: Method, adversary: Adversary) -> str | None:
@@ -143,7 +139,7 @@ class CategoricalTheta:
     def window_tilt(self, method: Method, epsilon: float, adversary: Adversary) -> float:
         """The largest tilt that the method allows and a timeline prices within ε; 0 if there is none.
 
-        ValueError against the informed adversary.
+        ValueError where the method does not hold.
         """
         from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
 
@@ -155,7 +151,7 @@ class CategoricalTheta:
     ) -> CategoricalNoise:
         """Randomized response of a share of the largest tilt that is proved to keep ε, less `device_tilt`.
 
-        ValueError where nothing is left of it, and against the informed adversary.
+        ValueError where nothing is left of it.
         """
         from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise  # noqa: PLC0415  # uses the engine
 
@@ -172,14 +168,7 @@ class CategoricalTheta:
         return CategoricalNoise.response(self.states, tau - device_tilt)
 
     def _spread_for(self, adversary: Adversary) -> float:
-        """What the adversary may learn beside the loss inside Θ: the odds spread for the undecided one, else 0.
-
-        Raises ValueError for an adversary against whom no bound for k states is proved.
-        """
-        if adversary == "informed":
-            raise ValueError(
-                "more than two states are priced for the prior and the undecided adversary, not the informed one"
-            )
+        """What the adversary may learn beside the loss inside Θ: the odds spread for the undecided one, else 0."""
         return self.odds_spread if adversary == "undecided" else 0.0
 
     def in_brief(self) -> str:

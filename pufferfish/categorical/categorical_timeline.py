@@ -1,4 +1,4 @@
-"""The timeline of a k-state stream for a categorical Θ: a tilt for every tick, and its loss to the prior adversary.
+"""The timeline of a k-state stream for a categorical Θ: a tilt for every tick, and its largest loss.
 
 Let R_t bound the log-ratio that the ticks after t give about the state at t, one number for all pairs of states. With
 R = 0 after the last tilt,
@@ -7,7 +7,8 @@ R = 0 after the last tilt,
 
 where step_h is the step of h instants of `contraction`; L_t is the same for the ticks before t, with the time
 reversals. No mechanism with these tilts, adaptive or not, has a loss at tick t above τ_t + L_t + R_t for any chain of
-Θ, against the *prior* adversary (docs/theory-k.md, Theorem 8).
+Θ, against the *prior* adversary (docs/theory-k.md, Theorem 8). Against the *informed* one the steps are projective, and
+no R exceeds that of an endless stream of the largest tilt up to there (pufferfish/categorical/informed_side.py).
 
 Within a run of constant tilt R converges to the certified bound R* of an endless run. Once R is within `SETTLED` of R*,
 the remaining ticks are bounded by the larger of the two, because a step from R ≥ R* proves at most R. For the same
@@ -23,12 +24,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
-from hushmq.pufferfish.categorical.contraction import (
-    HOPS,
-    ContractionSide,
-    ContractionTable,
-    contraction_sides,
-)
+from hushmq.pufferfish.categorical.contraction import contraction_sides, informed_sides
+from hushmq.pufferfish.categorical.contraction_side import HOPS, ContractionSide, Step
+from hushmq.pufferfish.categorical.informed_side import InformedSide
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats, to_units
 
@@ -47,7 +45,7 @@ _CACHE_SIZE = 100_000
 _NearestTicks = tuple[tuple[int, float], ...]
 """Tilt and R of the nearest ticks outside, nearest first: no step reaches beyond them."""
 
-_Steps = tuple[tuple[int, ContractionTable], ...]
+_Steps = tuple[tuple[int, Step], ...]
 """Step lengths in ascending order, each with its contraction table."""
 
 _NO_TILTS: _NearestTicks = ((0, 0.0),) * max(HOPS)
@@ -67,31 +65,36 @@ class _RunBounds:
 class _SideRecursion:
     """The recursion for R along one side of a stream, run by run."""
 
-    def __init__(self, side: ContractionSide) -> None:
-        self._side = side
+    def __init__(self, side: ContractionSide | InformedSide) -> None:
+        self._side = side.projective if isinstance(side, InformedSide) else side
+        self._informed = side if isinstance(side, InformedSide) else None
         self._endless_bounds: dict[int, tuple[_Steps, float]] = {}
-        self._cache: dict[tuple[int, int, _NearestTicks], _RunBounds] = {}
+        self._cache: dict[tuple[int, int, int, _NearestTicks], _RunBounds] = {}
 
     def along_runs(self, pieces: Iterable[tuple[int, int]]) -> list[_RunBounds]:
         """The bounds along each run (tilt, length), from the outermost inwards."""
-        nearest, bounds = _NO_TILTS, []
+        nearest, bounds, largest = _NO_TILTS, [], 0
         for tilt, length in pieces:
-            key = (tilt, length, nearest)
+            if self._informed is not None:
+                largest = max(largest, tilt)
+            key = (tilt, length, largest, nearest)
             run_bounds = self._cache.get(key)
             if run_bounds is None:
                 if len(self._cache) >= _CACHE_SIZE:
                     self._cache.clear()
-                run_bounds = self._cache[key] = self._bounds_along(tilt, length, nearest)
+                run_bounds = self._cache[key] = self._bounds_along(tilt, length, largest, nearest)
             bounds.append(run_bounds)
             nearest = run_bounds.after
         return bounds
 
-    def _bounds_along(self, tilt: int, length: int, nearest: _NearestTicks) -> _RunBounds:
+    def _bounds_along(self, tilt: int, length: int, largest: int, nearest: _NearestTicks) -> _RunBounds:
         """The bounds along one run: tick by tick until R has converged."""
         bounds: list[float] = []
+        limit = self._limit(largest)
         steps, endless_bound = self._endless_bound(tilt)
+        endless_bound = min(endless_bound, limit)
         while len(bounds) < length:
-            R = _step(steps, nearest)
+            R = min(_step(steps, nearest), limit)
             # A step of h instants starts from the h-th last tick: all of these must have converged.
             settled = len(bounds) >= len(nearest) and all(
                 abs(one - endless_bound) <= SETTLED * (1 + endless_bound) for _, one in nearest
@@ -102,6 +105,12 @@ class _SideRecursion:
             bounds.append(R)
             nearest = ((tilt, R), *nearest[:-1])
         return _RunBounds(tuple(bounds), nearest)
+
+    def _limit(self, largest: int) -> float:
+        """What no R exceeds where no tilt does exceed the largest; infinite against the prior adversary."""
+        if self._informed is None:
+            return math.inf
+        return _rounded(self._informed.endless_bound(to_nats(largest))[1]) if largest else 0.0
 
     def _endless_bound(self, tilt: int) -> tuple[_Steps, float]:
         """The steps used in a run of this tilt, among them the one that certifies R*; and R*."""
@@ -133,9 +142,15 @@ class CategoricalTimeline:
     """
 
     def __init__(
-        self, theta: CategoricalTheta, entries: Iterable[Entry] = (), *, ticks: Ticks | None = None
+        self,
+        theta: CategoricalTheta,
+        entries: Iterable[Entry] = (),
+        *,
+        ticks: Ticks | None = None,
+        informed: bool = False,
     ) -> None:
-        self._left, self._right = map(_SideRecursion, contraction_sides(theta))
+        sides = informed_sides(theta) if informed else contraction_sides(theta)
+        self._left, self._right = map(_SideRecursion, sides)
         self._ticks = ticks
         # A piece without a tilt, so that there are bounds for one of the ticks wherever the entries lie.
         pieces = [] if ticks is None else [(ticks[0], ticks[0], 0, 0)]

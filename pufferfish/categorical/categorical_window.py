@@ -2,12 +2,12 @@
 
 - `tilted-quilt`: the largest tilt with a certificate (docs/theory-k.md, Theorem 8).
 - `mqm-exact`: pufferfish/categorical/interval_quilt.py.
-- `least-noise`: the larger of the two.
+- `least-noise`: the larger of the two; against the informed adversary `tilted-quilt`, for quilts do not hold there.
 - `mqm-approx` needs an eigengap, which entrywise intervals do not bound.
 
-All of them are for the prior adversary; for the undecided one, Θ asks for what its odds spread leaves of ε. A timeline
-prices releases by the tilted quilt, whose loss may exceed that of a quilt, so a window uses the smaller of the tilts
-that the method and the tilted quilt allow.
+For the undecided adversary, Θ asks for what its odds spread leaves of ε. A timeline prices releases by the tilted
+quilt, whose loss may exceed that of a quilt, so a window uses the smaller of the tilts that the method and the tilted
+quilt allow.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ def window_limit(theta: CategoricalTheta, method: Method, epsilon: float, advers
         raise ValueError(reason)
     if method == "mqm-exact":
         return quilt_tilt(theta, epsilon)
+    informed = adversary == "informed"
     try:
-        tilted = largest_tilt(theta, epsilon).tau
+        tilted = largest_tilt(theta, epsilon, informed=informed).tau
     except ValueError:
         tilted = 0.0  # quilts at larger distances may still give a bound
-    return max(tilted, quilt_tilt(theta, epsilon)) if method == "least-noise" else tilted
+    if method == "least-noise" and not informed:
+        return max(tilted, quilt_tilt(theta, epsilon))
+    return tilted
 
 
 @lru_cache(maxsize=8192)
@@ -52,5 +55,5 @@ def window_tilt(theta: CategoricalTheta, method: Method, epsilon: float, adversa
     reason = method_error(method, adversary)
     if reason is not None:
         raise ValueError(reason)
-    proved = largest_tilt_within(theta, epsilon)
+    proved = largest_tilt_within(theta, epsilon, informed=adversary == "informed")
     return min(proved, window_limit(theta, method, epsilon, adversary)) if method == "mqm-exact" else proved

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from hushmq.pufferfish.bisection import bisection
-from hushmq.pufferfish.categorical.contraction import HIGHEST
+from hushmq.pufferfish.categorical.contraction_side import HIGHEST
 from hushmq.pufferfish.categorical.transition_intervals import Rows
 
 _SLACK = 2.0**-46

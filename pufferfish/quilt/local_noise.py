@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hushmq.pufferfish.categorical import emission as local_emission
+from hushmq.pufferfish.false_position import largest_within
 from hushmq.pufferfish.quilt.endless_quilt import certify_tilt, side_solvers
-from hushmq.pufferfish.quilt.false_position import largest_within
 from hushmq.pufferfish.quilt.laplace_scale import require_epsilon
 from hushmq.pufferfish.quilt.markov_chain import Chain, Matrix
 from hushmq.pufferfish.quilt.tilted_quilt import tilted_quilt_scale

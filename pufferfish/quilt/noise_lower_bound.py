@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from hushmq.pufferfish.false_position import largest_within
 from hushmq.pufferfish.quilt.endless_quilt import slowest_mode
-from hushmq.pufferfish.quilt.false_position import largest_within
 from hushmq.pufferfish.quilt.laplace_scale import LaplaceScale, require_epsilon, require_length
 from hushmq.pufferfish.quilt.markov_chain import Chain, Matrix, Vector
 

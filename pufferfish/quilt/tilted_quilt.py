@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from hushmq.pufferfish.false_position import largest_within
 from hushmq.pufferfish.quilt import endless_quilt as endless
 from hushmq.pufferfish.quilt import markov_quilt as mqm
 from hushmq.pufferfish.quilt.endless_quilt import uniform_tilt
-from hushmq.pufferfish.quilt.false_position import largest_within
 from hushmq.pufferfish.quilt.finite_side import LONG_FACTOR, StationarySide, WorstInstant, worst_instant
 from hushmq.pufferfish.quilt.laplace_scale import LaplaceScale, Quilt, require_epsilon, require_length
 from hushmq.pufferfish.quilt.markov_chain import Chain

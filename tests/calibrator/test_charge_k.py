@@ -16,6 +16,7 @@ from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+from hushmq.pufferfish.timeline.entry import Entry
 
 K = 3
 SYMMETRIC = np.full((K, K), 0.1) + 0.7 * np.eye(K)
@@ -137,7 +138,14 @@ def test_two_rows_stand_for_all_where_states_can_be_exchanged() -> None:
     assert RESPONSE.tilts == pytest.approx((1.5, 1.5))
 
 
-def test_more_states_are_not_priced_for_the_informed_adversary() -> None:
-    """What is not proved is refused."""
-    with pytest.raises(ValueError, match="not the informed one"):
-        CategoricalTheta.of(TransitionIntervals.point(UNEVEN.tolist())).timeline("informed")
+def test_more_states_cost_more_against_the_informed_adversary() -> None:
+    """A history is never priced below what the prior adversary learns from it."""
+    theta, history = (
+        CategoricalTheta.point(UNEVEN.tolist()),
+        [Entry(0, 99, 0.1, 0.1), Entry(40, 60, 0.2, 0.2)],
+    )
+    prior, informed = (
+        theta.timeline("prior", history).price().epsilon,
+        theta.timeline("informed", history).price().epsilon,
+    )
+    assert 0 < prior <= informed < 2 * prior

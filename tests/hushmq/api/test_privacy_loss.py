@@ -9,7 +9,6 @@ import pytest
 from hushmq import (
     BinaryNoise,
     BinaryTheta,
-    CategoricalNoise,
     CategoricalTheta,
     Entry,
     loss,
@@ -73,12 +72,17 @@ def test_what_is_not_proved_is_infinite() -> None:
     assert price(stuck, [Entry(0, 99, 0.1, 0.1)], adversary="prior").epsilon > 1.0
 
 
+def test_more_states_are_priced_for_the_informed_adversary_too() -> None:
+    """He learns at least what the prior one learns, so he gets at least as much noise."""
+    noise = optimal_noise(ACTIVITY, epsilon=1.0, adversary="informed")
+    assert loss(ACTIVITY, noise, adversary="prior") < loss(ACTIVITY, noise, adversary="informed") <= 1.0
+    one = [Entry(0, 99, 0.1, 0.1)]
+    informed = price(ACTIVITY, one, adversary="informed").epsilon
+    assert price(ACTIVITY, one, adversary="prior").epsilon <= informed
+
+
 def test_what_is_not_offered_is_refused() -> None:
-    """The informed adversary for more than two states; noise for another number of states."""
-    with pytest.raises(ValueError, match="undecided adversary, not the informed"):
-        optimal_noise(ACTIVITY, epsilon=1.0)  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="undecided adversary, not the informed"):
-        loss(ACTIVITY, CategoricalNoise.response(3, 1.0))  # type: ignore[call-overload]
+    """Noise for another number of states; an entry that ends before it begins."""
     with pytest.raises(ValueError, match="for 3 states, noise for 2"):
         loss(ACTIVITY, BinaryNoise(0.3, 0.3), adversary="prior")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="last is 0"):

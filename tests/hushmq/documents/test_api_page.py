@@ -19,7 +19,7 @@ def test_signatures_are_those_of_the_code() -> None:
     for line in (
         "Agent.wait_ready(*, timeout: float) -> bool",
         "loss(theta: BinaryTheta, noise: BinaryNoise, *, adversary: Adversary = 'informed') -> float",
-        "    adversary: Literal['prior', 'undecided'],",
+        "loss(theta: CategoricalTheta, noise: CategoricalNoise, *, adversary: Adversary) -> float",
         "BinaryTheta.point(q: float, r: float) -> BinaryTheta",
         "    *brokers: str,",
     ):

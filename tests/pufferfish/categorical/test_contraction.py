@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from hushmq.pufferfish.binary import stream_loss as binary
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction import (
-    HOPS,
     Certificate,
-    ContractionTable,
     certificate_for,
     certified_loss,
-    largest_set_excess,
     largest_tilt,
 )
+from hushmq.pufferfish.categorical.contraction_side import HOPS, ContractionTable
+from hushmq.pufferfish.categorical.set_excess import largest_set_excess
 from hushmq.pufferfish.categorical.transition_intervals import Row, TransitionIntervals
 from hushmq.pufferfish.quilt.endless_quilt import certify_tilt, side_solvers, uniform_tilt
 from hushmq.pufferfish.quilt.markov_chain import Chain

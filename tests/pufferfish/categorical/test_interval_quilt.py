@@ -58,5 +58,7 @@ def test_methods_by_name() -> None:
     assert theta.window_limit("least-noise", 1.0, "prior") == largest_tilt(theta, 1.0).tau
     with pytest.raises(ValueError, match="needs an eigengap"):
         theta.window_limit("mqm-approx", 1.0, "prior")
-    with pytest.raises(ValueError, match="undecided adversary, not the informed"):
+    with pytest.raises(ValueError, match="not for the informed one: use tilted-quilt"):
         theta.window_limit("mqm-exact", 1.0, "informed")
+    known = largest_tilt(theta, 1.0, informed=True).tau
+    assert theta.window_limit("least-noise", 1.0, "informed") == known < largest_tilt(theta, 1.0).tau

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushmq.pufferfish.quilt.false_position import largest_within
+from hushmq.pufferfish.false_position import largest_within
 
 
 @given(root=st.floats(1e-9, 1.0), power=st.floats(0.2, 5.0), bound=st.floats(1e-3, 1e3))

@@ -1,0 +1,108 @@
+"""One side of a stream for an adversary who may know any states on it.
+
+Two bounds hold, and the smaller counts (docs/theory-k.md, Theorems 10 and 11):
+
+- that of bridges to the nearest known state (pufferfish/categorical/bridge.py), for one tilt at all ticks;
+- the *projective* one, which holds for any weights w of the states at the end of a step, whatever is known beyond it,
+  and for tilts that vary. With Δ = max log P(x,u)P(y,v)/(P(x,v)P(y,u)) a step leads from D to
+  4·artanh(tanh(Δ/4)·tanh(D/4)).
+
+A timeline follows the projective bound from tick to tick, and never goes above the bridges' for its largest tilt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import permutations
+
+from hushmq.pufferfish.categorical.bridge import BridgeSide
+from hushmq.pufferfish.categorical.contraction_side import (
+    CERTIFICATE_MARGIN,
+    HOPS,
+    ContractionSide,
+    Step,
+)
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+
+MOST_STATES = 6
+"""With more states a device would take too long to verify a setting."""
+
+_UP = 1.0 + 2.0**-46
+
+
+class ProjectiveStep:
+    """A step whose end the adversary knows anything about."""
+
+    def __init__(self, intervals: TransitionIntervals) -> None:
+        self._alpha = _smallest_cross_ratio(intervals) ** 0.5 / _UP
+
+    def step(self, D: float) -> float:
+        """The R that it certifies from D: 4·artanh(tanh(Δ/4)·tanh(D/4)), with α = e^{−Δ/2}."""
+        if D <= 0.0 or self._alpha == 0.0 or D > 2 * _FARTHEST:
+            return max(D, 0.0)
+        half, alpha = D / 2, self._alpha
+        return min(D, 2 * math.log1p((1 - alpha) * math.expm1(half) / (1 + alpha * math.exp(half))) * _UP)
+
+
+_FARTHEST = 60.0
+"""Beyond this D a step is not computed: it certifies D."""
+
+
+def _smallest_cross_ratio(intervals: TransitionIntervals) -> float:
+    """The least P(x,v)P(y,u)/(P(x,u)P(y,v)), at most 1."""
+    states = range(intervals.k)
+    least = 1.0
+    for x, y in permutations(states, 2):
+        for u, v in permutations(states, 2):
+            above = intervals.high[x][u] * intervals.high[y][v]
+            if above > 0.0:
+                least = min(least, intervals.low[x][v] * intervals.low[y][u] / above)
+    return least
+
+
+class ProjectiveSide(ContractionSide):
+    """The projective steps of all lengths."""
+
+    @cached_property
+    def tables(self) -> Mapping[int, Step]:
+        """The projective step of each length."""
+        return {hops: ProjectiveStep(self._intervals.power(hops)) for hops in HOPS}
+
+
+class InformedSide:
+    """What one side tells whatever is known on it."""
+
+    def __init__(self, intervals: TransitionIntervals, unknown: ContractionSide) -> None:
+        self._unknown = unknown
+        self.projective = ProjectiveSide(intervals)
+        self._bridges = BridgeSide(intervals)
+        self._bounds: dict[float, tuple[int, float]] = {}
+
+    def endless_bound(self, tau: float) -> tuple[int, float]:
+        """A step length and the R it certifies for an endless tilt of at most τ; infinite if none does.
+
+        The length is that of the prior adversary, whose R is never above it.
+        """
+        if tau not in self._bounds:
+            if len(self._bounds) >= _KEPT:
+                self._bounds.clear()
+            hops, unknown = self._unknown.endless_bound(tau)
+            bridges = self._bridges.bound(hops, tau, unknown) if math.isfinite(unknown) else math.inf
+            other, projective = self.projective.endless_bound(tau)
+            best = (
+                (hops, bridges * (1 + CERTIFICATE_MARGIN)) if bridges <= projective else (other, projective)
+            )
+            self._bounds[tau] = best
+        return self._bounds[tau]
+
+    def proves(self, hops: int, tau: float, R: float) -> bool:
+        """Whether R bounds what the side tells for tilts of at most τ, by steps of this length."""
+        if (hops - 1) * tau + self.projective.tables[hops].step(tau + R) <= R:
+            return True
+        return self._bridges.bound(hops, tau, R) <= R
+
+
+_KEPT = 4096
+"""The largest number of tilts whose bounds are kept."""
