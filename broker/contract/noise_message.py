@@ -103,16 +103,20 @@ class CategoricalNoiseMessage(Message):
         return min(map(min, self.emission))
 
     def proven_loss(self, theta: Theta, windows: float, adversary: Adversary, share: float = 1.0) -> float:
-        """The loss that the certificate proves (docs/theory-k.md, Theorem 8); ValueError where it proves none."""
+        """The loss that the certificate proves; ValueError where it proves none.
+
+        docs/theory-k.md, Theorem 8, and against the informed adversary Theorems 10 and 11.
+        """
         _check_states(theta, self.k)
-        if adversary == "informed" or not isinstance(theta, CategoricalTheta):
-            raise ValueError(f"no loss can be proved against the {adversary} adversary")
+        if not isinstance(theta, CategoricalTheta):
+            raise ValueError(f"no loss can be proved for {theta.in_words()}")  # noqa: TRY004  # refused, not a bug
         spread = theta.odds_spread if adversary == "undecided" else 0.0
         proof, tilt = self.certificate.proof, (tilt_of(self.emission) + windows) / share
         if not tilt <= proof.tau:
             raise ValueError(f"every tick is tilted by {tilt:.6g}, the certificate is for {proof.tau:.6g}")
         try:
-            return with_spread(contraction.certified_loss(theta, proof), spread)
+            found = contraction.certified_loss(theta, proof, informed=adversary == "informed")
+            return with_spread(found, spread)
         except ValueError as error:
             raise ValueError(f"the certificate: {error}") from None
 

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from hushmq.broker.contract.message_base import Epsilon, Level, Message, Version
 from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.categorical.informed_side import MOST_STATES
 from hushmq.pufferfish.undecided import spread_error
 from hushmq.pufferfish.window_method import Method
 
@@ -208,9 +209,13 @@ class StreamPolicy(Message):
         if self.theta.start.k != len(self.states):
             shape = "{q, r}" if len(self.states) == 2 else f"{{low, high}} with {len(self.states)} rows each"
             raise ValueError(f"theta must be {shape} for {len(self.states)} states")
-        if len(self.states) > 2 and self.adversary == "informed":
+        if len(self.states) > 2 and "adversary" not in self.model_fields_set:
             raise ValueError(
-                f"adversary = {self.adversary!r} is supported for two states only: "
+                'with more than two states, write adversary = "prior", "informed" or "undecided"'
+            )
+        if len(self.states) > MOST_STATES and self.adversary == "informed":
+            raise ValueError(
+                f'adversary = "informed" is supported for up to {MOST_STATES} states: '
                 'with more, write adversary = "prior" or "undecided"'
             )
         return self

@@ -161,7 +161,7 @@ class BinaryModel:
         )
 
     def noise_message(
-        self, noise: BinaryNoise, theta: BinaryTheta, device_tilt: float, share: float
+        self, noise: BinaryNoise, theta: BinaryTheta, adversary: Adversary, device_tilt: float, share: float
     ) -> BinaryNoiseMessage:
         """ρ0 and ρ1: a device computes the loss itself."""
         return BinaryNoiseMessage(rho0=noise.rho0, rho1=noise.rho1)

@@ -1,6 +1,6 @@
 """The chain model of streams of more than two states: noise an emission matrix, Θ an interval of every transition.
 
-It is priced for the prior and the undecided adversary (pufferfish/categorical/categorical_timeline.py).
+It is priced by pufferfish/categorical/categorical_timeline.py.
 """
 
 from __future__ import annotations
@@ -168,13 +168,17 @@ class CategoricalModel:
         return theta.constant_loss(tau, tau, adversary) > epsilon
 
     def noise_message(
-        self, noise: CategoricalNoise, theta: CategoricalTheta, device_tilt: float, share: float
+        self,
+        noise: CategoricalNoise,
+        theta: CategoricalTheta,
+        adversary: Adversary,
+        device_tilt: float,
+        share: float,
     ) -> CategoricalNoiseMessage:
         """The matrix, with a certificate for its tilt and that of device-made windows together, by its share."""
         whole = (noise.tilts[0] + device_tilt) / share * (1 + 2.0**-48)
-        return CategoricalNoiseMessage(
-            emission=noise.rows, certificate=CertificateMessage.of(certificate_for(theta, whole))
-        )
+        proof = certificate_for(theta, whole, informed=adversary == "informed")
+        return CategoricalNoiseMessage(emission=noise.rows, certificate=CertificateMessage.of(proof))
 
     def stand_ins(self, noise: CategoricalNoise, state: int, count: int) -> bytes:
         """Outputs of the state's row of the emission matrix."""

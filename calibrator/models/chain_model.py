@@ -122,7 +122,9 @@ class ChainModel(Protocol[T, N]):
     ) -> bool:
         """Whether no noise with this signal keeps ε: a quick test, which may answer False where there is none."""
 
-    def noise_message(self, noise: N, theta: T, device_tilt: float, share: float) -> NoiseMessage:
+    def noise_message(
+        self, noise: N, theta: T, adversary: Adversary, device_tilt: float, share: float
+    ) -> NoiseMessage:
         """The noise as it is pushed, with the proof that devices need; ValueError where there is no proof."""
 
     def stand_ins(self, noise: N, state: int, count: int) -> bytes:

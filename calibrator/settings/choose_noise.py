@@ -113,7 +113,7 @@ def provable_message(noise: Noise, theta: Theta, policy: StreamPolicy) -> NoiseM
         tau0, tau1 = (tau * (1 - share) for tau in noise.tilts)
         less = noise.with_tilts(tau0, tau1) if share else noise
         try:
-            pushed = model.noise_message(less, theta, added, policy.tilt_share)
+            pushed = model.noise_message(less, theta, policy.adversary, added, policy.tilt_share)
             found = operator_loss(chains, pushed, added, policy.adversary, policy.tilt_share)
         except (Rejected, ValueError) as error:
             why = str(error)

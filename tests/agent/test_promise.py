@@ -25,7 +25,7 @@ from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage, TransitionIntervalsMessage
 from hushmq.broker.contract.topics import Address
-from hushmq.pufferfish.categorical.contraction import certificate_for, certified_loss
+from hushmq.pufferfish.categorical.contraction import certificate_for, certified_loss, largest_tilt
 from hushmq.pufferfish.categorical.emission import randomized_response, tilt_of
 from hushmq.pufferfish.noise.perturber import word_counts
 from hushmq.pufferfish.quilt.markov_chain import Chain
@@ -173,16 +173,32 @@ def test_the_undecided_adversary_adds_the_odds_spread(tmp_path: Path) -> None:
     assert found.offer(NOISE, sign(rest), {})
 
 
-def test_the_informed_adversary_is_not_supported(settings: Settings) -> None:
-    """The policy is refused, whoever signed it; if one was accepted all the same, the check of the noise refuses."""
-    with pytest.raises(Rejected, match='write adversary = "prior"') as caught:
-        settings.offer(POLICY, sign(activity_policy(4)).replace(b'"prior"', b'"informed"'), {})
-    assert caught.value.reason == Reason.MALFORMED
-    good = activity_noise(6)
-    assert operator_loss(good.theta, good.noise, 0.0, "prior") <= 4.0
-    with pytest.raises(Rejected, match="no loss can be proved against the informed") as caught:
-        operator_loss(good.theta, good.noise, 0.0, "informed")
+def test_the_informed_adversary_is_checked_on_the_device(tmp_path: Path) -> None:
+    """A certificate for the prior adversary is refused under a policy for the informed; one for him is applied."""
+    found = fresh(tmp_path)
+    assert found.offer(POLICY, sign(activity_policy(3, adversary="informed")), {})
+    with pytest.raises(Rejected, match="not proved for some known state") as caught:
+        found.offer(NOISE, sign(activity_noise(6, policy=3)), {})
     assert caught.value.reason == Reason.NOT_PROVEN
+    proof = largest_tilt(START.chains, 4.0, informed=True)
+    noise = CategoricalNoiseMessage(
+        emission=randomized_response(4, proof.tau), certificate=CertificateMessage.of(proof)
+    )
+    assert found.offer(NOISE, sign(activity_noise(7, policy=3, noise=noise)), {})
+    assert 3.99 < operator_loss(START, noise, 0.0, "informed") <= 4.0
+
+
+def test_with_more_than_two_states_a_policy_names_its_adversary(settings: Settings) -> None:
+    """There is no default; and with many states a device would take too long to verify the informed one."""
+    with pytest.raises(Rejected, match='write adversary = "prior", "informed" or "undecided"') as caught:
+        settings.offer(POLICY, sign(activity_policy(4)).replace(b'"adversary":"prior",', b""), {})
+    assert caught.value.reason == Reason.MALFORMED
+    low, high = (tuple(tuple(one for _ in range(7)) for _ in range(7)) for one in (0.1, 0.2))
+    many = CategoricalThetaMessage(low=low, high=high)
+    with pytest.raises(ValueError, match="supported for up to 6 states"):
+        activity_policy(
+            5, states=tuple("abcdefg"), theta=Assumption(start=many, floor=many), adversary="informed"
+        )
 
 
 def test_binary_noise_is_refused_for_a_theta_of_many_states() -> None:

@@ -369,9 +369,9 @@ def test_a_proof_that_fails_by_a_rounding_costs_a_little_tilt(
     whole = provable_message(noise, narrow, stream)
     assert whole.noise == noise
 
-    def off(theta: CategoricalTheta, tau: float) -> Proof:
+    def off(theta: CategoricalTheta, tau: float, *, informed: bool) -> Proof:
         """A certificate that claims a millionth less than is proved, unless the tilt is smaller than was asked for."""
-        found = certificate_for(theta, tau)
+        found = certificate_for(theta, tau, informed=informed)
         if tau < noise.tilts[0]:
             return found
         left, right = ((hops, R * (1 - 1e-6)) for hops, R in (found.left, found.right))

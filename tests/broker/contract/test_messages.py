@@ -169,7 +169,7 @@ NARROW = {"low": FLOOR["low"], "high": FLOOR["high"]}
 MANY_STATES_FAULTS: list[tuple[str, str, object, Reason, str]] = [
     (f"{kind}-of-three-states", path, value, Reason.MALFORMED, words)
     for kind, path, value, words in (
-        ("Policy", f"{ACTIVITY}.adversary", "informed", 'with more, write adversary = "prior"'),
+        ("Policy", f"{ACTIVITY}.adversary", "nobody", "adversary: Input should be"),
         ("Policy", f"{ACTIVITY}.states", ["a", "b"], "theta must be {q, r} for 2 states"),
         ("Policy", f"{ACTIVITY}.states", ["a", "b", "b"], "states must have different names"),
         ("Policy", f"{ACTIVITY}.states", list("abcd"), "theta must be {low, high} with 4 rows each"),
