@@ -34,7 +34,7 @@ KNOWN = {
     "release": {
         *("v", "stream", "window", "scope", "first", "last", "devices", "ticks", "states", "counts"),
         *("frequencies", "standard_errors", "intervals", "scale", "tilt", "loss", "budget", "adversary"),
-        *("theta", "entry", "account"),
+        *("theta", "entry", "account", "unbiased", "smoothed", "smoothed_intervals"),
     },
     "state": {
         *("v", "stream", "adversary", "entries", "operator", "public", "late", "stopped", "misfit", "head"),
