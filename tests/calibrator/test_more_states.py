@@ -357,6 +357,19 @@ def test_own_settings_mix_within_the_promise(tmp_path: Path) -> None:
         assert kept.tilts[0] >= setting.noise.noise.tilts[0] * (1 - 1e-6)
 
 
+def test_noise_for_the_informed_adversary_is_pushed_with_a_proof_for_him(tmp_path: Path) -> None:
+    """It is checked as devices check it, and has a larger loss to him than to the prior adversary."""
+    with desk(sqlite(tmp_path)) as at:
+        follow(at)
+        stream = at.cohort.policy.streams[STREAM].model_copy(update={"adversary": "informed"})
+    narrow = around(0.05).chains
+    pushed = provable_message(best_noise(narrow, stream), narrow, stream)
+    tilt = pushed.noise.tilts[0]
+    found = operator_loss(theta_message(narrow), pushed, 0.0, "informed")
+    assert 0.99 * stream.epsilon.operator < found <= stream.epsilon.operator
+    assert narrow.constant_loss(tilt, tilt, "prior") < found
+
+
 def test_a_proof_that_fails_by_a_rounding_costs_a_little_tilt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
