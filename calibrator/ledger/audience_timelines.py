@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, true
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.ledger.debits import Debit, joint_tilt
@@ -46,14 +46,16 @@ def operator_timeline(
     stream: str,
     device: str | None = None,
     *,
+    of_all: bool = False,
     same_meaning: Callable[[int], bool] = lambda _: True,
 ) -> list[Entry]:
     """τ(t) for whoever reads the sanitized stream: at each tick the least noise that any device used there.
 
-    Device-specific settings count only in the timeline of their device. A version whose states have another meaning
+    Device-specific settings count only in the timeline of their device, and in that of a device that had those of all
+    (`of_all`). A version whose states have another meaning
     tilts by its larger tilt in both directions (docs/theory-world.md, Theorem 19).
     """
-    mine = setting.c.device.is_(None) | (setting.c.device == device)
+    mine = true() if of_all else setting.c.device.is_(None) | (setting.c.device == device)
     always_ = always(largest_device_tilt(db, stream))
     rows = db.execute(
         select(extent.c.first, extent.c.last, setting.c.version, setting.c.noise).where(

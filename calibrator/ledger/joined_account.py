@@ -139,18 +139,24 @@ class JoinedAccount:
         """The devices with device-specific settings that windows count."""
         return sorted({name for one in self.members for name in one.exposures.keys() - one.left_out})
 
-    def ended_operator_loss(self, db: Connection, one: PricedEpoch) -> float:
-        """What the ticks of an ended epoch have lost to whoever reads the sanitized streams."""
-        adversary, ticks = self.members[0].policy.adversary, self._operator_ticks(db, one.epoch)
-        return joint_price(self._read(db, one.epoch), one.theta, adversary, self.devices, ticks).epsilon
+    def ended_operator_loss(self, db: Connection, one: PricedEpoch, *, of_all: bool) -> float:
+        """What the ticks of an ended epoch have lost to whoever reads the sanitized streams.
 
-    def _read(self, db: Connection, epoch: Epoch, device: str | None = None) -> list[Entry]:
+        Of devices that had the cohort's settings, or those of all devices.
+        """
+        adversary, ticks = self.members[0].policy.adversary, self._operator_ticks(db, one.epoch)
+        entries = self._read(db, one.epoch, of_all=of_all)
+        return joint_price(entries, one.theta, adversary, self.devices, ticks).epsilon
+
+    def _read(
+        self, db: Connection, epoch: Epoch, device: str | None = None, *, of_all: bool = False
+    ) -> list[Entry]:
         """The tilts of all sanitized streams, for the states as they were meant in this epoch of the account."""
         return [
             entry
             for one in self.members
             for entry in epoch_timeline(
-                db, one.stream, one.public.epochs, one.public.epochs.at(epoch.first), device
+                db, one.stream, one.public.epochs, one.public.epochs.at(epoch.first), device, of_all=of_all
             )
         ]
 

@@ -273,19 +273,27 @@ class LiveAccounts:
     def ended_losses(self, db: Connection) -> list[EndedLoss]:
         """What the ticks of each ended epoch have lost, under the Θ it ended with.
 
-        Where Θ was contradicted, that of a device with device-specific settings too. Elsewhere they kept their budget
-        while the epoch lasted, under the Θ of each.
+        Where Θ was contradicted, devices with device-specific settings are priced as if each had had those of all.
+        Elsewhere they kept their budget while the epoch lasted, under the Θ of each.
         """
         found = []
+        exposed = any(one.exposures for one in ((self,) if self.joint is None else self.joint.members))
         for one, price in zip(self.epochs.ended, self.ended_prices(), strict=True):
             public = price.epsilon
+            of_all = one.ended_by != "meaning" and exposed
             if self.joint is not None:
-                operator = self.joint.ended_operator_loss(db, one)
+                operator = self.joint.ended_operator_loss(db, one, of_all=of_all)
             else:
                 operator = operator_price(
-                    db, self.stream, self.epochs, one.epoch, theta=one.theta, adversary=self.policy.adversary
+                    db,
+                    self.stream,
+                    self.epochs,
+                    one.epoch,
+                    theta=one.theta,
+                    adversary=self.policy.adversary,
+                    of_all=of_all,
                 )
-            if one.ended_by != "meaning" and self.exposures:
+            if of_all:
                 public = max(public, self._loss_behind_all(one.theta, one.ticks))
             found.append(EndedLoss(one, operator, public))
         return found

@@ -26,21 +26,32 @@ def operator_price(
     theta: Theta,
     adversary: Adversary,
     device: str | None = None,
+    of_all: bool = False,
 ) -> float:
-    """The largest loss at a tick of the epoch; of the device named, which also has device-specific settings."""
-    entries = epoch_timeline(db, stream, epochs, one, device)
+    """The largest loss at a tick of the epoch; of the device named, which also has device-specific settings.
+
+    Or of a device that had the settings of all.
+    """
+    entries = epoch_timeline(db, stream, epochs, one, device, of_all=of_all)
     ticks = epoch_ticks(db, stream, epochs, one)
     return finite_price(theta.timeline(adversary, entries, ticks)).epsilon
 
 
 def epoch_timeline(
-    db: Connection, stream: str, epochs: Epochs, one: Epoch, device: str | None = None
+    db: Connection,
+    stream: str,
+    epochs: Epochs,
+    one: Epoch,
+    device: str | None = None,
+    *,
+    of_all: bool = False,
 ) -> list[Entry]:
     """τ(t) of the sanitized stream, over all epochs, for the states as they are meant in this one."""
     return operator_timeline(
         db,
         stream,
         device,
+        of_all=of_all,
         same_meaning=lambda version: epochs.of_version(version).meaning == one.meaning,
     )
 
