@@ -18,7 +18,7 @@ from hushmq.broker.contract.signature import PrivateKey, PublicKey
 from hushmq.calibrator.ledger.accounts import Accounts
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks, mark_of
 from hushmq.calibrator.ledger.ledger_report import read_entries, streams
-from hushmq.calibrator.ledger.ledger_state import ledger_state
+from hushmq.calibrator.ledger.ledger_state import ended_epochs, ledger_state
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.store import tables as store
@@ -89,8 +89,12 @@ def _entries_and_results(db: Connection, stream: str) -> dict[str, Any]:
     extents = db.execute(
         select(store.extent).where(store.extent.c.stream == stream).order_by(store.extent.c.noise)
     )
+    epochs = db.execute(
+        select(store.epoch).where(store.epoch.c.stream == stream).order_by(store.epoch.c.number)
+    )
     return {
         "entries": [dict(row._mapping) for row in entries],
+        "epochs": [dict(row._mapping) for row in epochs],
         "releases": [json.loads(row.payload) for row in results],
         "extents": [{"noise": row.noise, "first": row.first, "last": row.last} for row in extents],
     }
@@ -102,12 +106,13 @@ def _mark(db: Connection, cohort: str, stream: str, key: PrivateKey) -> dict[str
 
 
 def _stated(db: Connection, stream: str, accounts: Accounts, marks: HighWaterMarks) -> dict[str, Any]:
-    """Both accounts as they are published, and Θ of every device with device-specific settings."""
+    """Both accounts as they are published, all ended epochs, and Θ of every device with device-specific settings."""
     live = accounts.open(db, stream)
     model = model_of(live.policy)
     state = ledger_state(db, live, marks, accounts.worst_misfit(db, stream, live.policy))
     return {
         "state": state.model_dump(mode="json"),
+        "ended": [one.model_dump(mode="json") for one in ended_epochs(db, live)],
         "devices": {
             device: model.theta_message(one.theta).model_dump(mode="json")
             for device, one in live.exposures.items()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection
 
 from hushmq.broker.contract.messages import MOST_ENDED, Account, EndedEpoch, LedgerState, Misfit
@@ -61,24 +63,16 @@ def ledger_state(
             covered=policy.misfit == "cover",
         ),
         epoch=accounts.epochs.current.number,
-        ended=_ended(db, accounts),
+        ended=_published(ended_epochs(db, accounts), accounts),
         head=sealed.head,
         seal=sealed.seal,
         account=None if accounts.joint is None else accounts.joint.shared_by,
     )
 
 
-def _ended(db: Connection, accounts: LiveAccounts) -> tuple[EndedEpoch, ...]:
-    """The ended epochs; of too many for a message, those that have lost most, and the newest."""
-    budgets, newest = accounts.policy.epsilon, accounts.epochs.current.number - 1
-    losses = sorted(
-        accounts.ended_losses(db),
-        key=lambda one: (
-            one.epoch.number != newest,
-            -max(one.operator - budgets.operator, one.public - budgets.public),
-        ),
-    )[:MOST_ENDED]
-    return tuple(
+def ended_epochs(db: Connection, accounts: LiveAccounts) -> list[EndedEpoch]:
+    """All epochs that have ended, and what their ticks have lost."""
+    return [
         EndedEpoch(
             number=one.epoch.number,
             first=one.epoch.ticks[0],
@@ -87,5 +81,18 @@ def _ended(db: Connection, accounts: LiveAccounts) -> tuple[EndedEpoch, ...]:
             operator=one.operator,
             public=one.public,
         )
-        for one in sorted(losses, key=lambda one: one.epoch.number)
-    )
+        for one in accounts.ended_losses(db)
+    ]
+
+
+def _published(ended: Sequence[EndedEpoch], accounts: LiveAccounts) -> tuple[EndedEpoch, ...]:
+    """The ended epochs; of too many for a message, those that have lost most, and the newest."""
+    budgets, newest = accounts.policy.epsilon, accounts.epochs.current.number - 1
+    most = sorted(
+        ended,
+        key=lambda one: (
+            one.number != newest,
+            -max(one.operator - budgets.operator, one.public - budgets.public),
+        ),
+    )[:MOST_ENDED]
+    return tuple(sorted(most, key=lambda one: one.number))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 
 from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, Tree
+from hushmq.verify.exported_epochs import ExportedEpoch, epoch_at, epoch_of_version, epochs_of, meanwhile
 from hushmq.verify.outward import DOWN, UP, ZERO, Interval
 from hushmq.verify.pricings import through_noise, tilts_of_noise
-from hushmq.verify.tilt_sequence import Run, Tilts, covering, largest_tilts, summed
+from hushmq.verify.tilt_sequence import LAST_TICK, Run, Tilts, both_ways, covering, largest_tilts, summed
 
 NANO = Decimal(10**9)
-LAST_TICK = 2**53 - 1
-"""The largest tick a message can carry: what devices release themselves is paid for at every tick up to it."""
 
 
 def public_runs(
@@ -21,6 +21,7 @@ def public_runs(
     settings: dict[int, SignedSetting],
     device_tilt: Interval,
     device: str | None = None,
+    meant_otherwise: Callable[[int], bool] = lambda tick: False,
 ) -> list[Run]:
     """What readers of releases see: the tilts of a tick are added, then amplified once (docs/theory-accounts.md, A1).
 
@@ -60,7 +61,7 @@ def public_runs(
             if one.version in named or (one.version <= known and one.issued <= start)
         ]
         tilts = largest_tilts(through_noise(noise, tilt) for noise in carried)
-        runs.append(Run(start, stop - 1, tilts))
+        runs.append(Run(start, stop - 1, both_ways(tilts) if meant_otherwise(start) else tilts))
     return raised(covering(runs), device_tilt)
 
 
@@ -69,18 +70,21 @@ def operator_runs(
     settings: dict[int, SignedSetting],
     device_tilt: Interval,
     device: str | None = None,
+    meant_otherwise: Callable[[int], bool] = lambda version: False,
 ) -> list[Run]:
     """What readers of the sanitized stream see: at every tick the least noise that was used there."""
-    pieces = [
-        Run(one["first"], one["last"], tilts_of_noise(settings[one["noise"]].message["noise"]))
-        for one in extents
-        if settings[one["noise"]].device in {None, device}
-    ]
+    pieces = []
+    for one in extents:
+        setting = settings[one["noise"]]
+        if setting.device in {None, device}:
+            tilts = tilts_of_noise(setting.message["noise"])
+            other = meant_otherwise(setting.version)
+            pieces.append(Run(one["first"], one["last"], both_ways(tilts) if other else tilts))
     return raised(covering(pieces), device_tilt)
 
 
 def raised(runs: list[Run], by: Interval) -> list[Run]:
-    """The runs with a tilt added at every tick there will ever be: of what devices release from true states."""
+    """The runs with a tilt added at every tick that a message can carry: of what devices release from true states."""
     if by == ZERO:
         return runs
     found, tick = [], 0
@@ -96,6 +100,7 @@ def account_runs(
     export: Export,
     terms: StreamTerms,
     audience: str,
+    epoch: ExportedEpoch,
     device: str | None = None,
     *,
     through: int | None = None,
@@ -103,7 +108,8 @@ def account_runs(
 ) -> list[Run]:
     """The timeline of a stream's account: the tilts of all of its streams and devices, added (Theorem 22).
 
-    Of a device with device-specific settings and its group, or of the largest group; after an entry, by a time.
+    Of all epochs, on the states as they are meant in this one; of a device with device-specific settings and its
+    group, or of the largest group; after an entry, by a time.
     KeyError with the version of a setting that is missing.
     """
     timelines = []
@@ -111,10 +117,24 @@ def account_runs(
     for member in terms.members:
         tree, settings = export.streams[member], export.settings_of(member)
         device_tilt = export.device_tilt(member, by)
+        epochs = epochs_of(export, member, through)
+        means = meanwhile(epochs, epoch).meaning
         for mate in mates:
             if audience == "operator":
-                timelines.append(operator_runs(tree["extents"], settings, device_tilt, mate))
+                other = partial(_differs, means, epoch_of_version, epochs)
+                timelines.append(operator_runs(tree["extents"], settings, device_tilt, mate, other))
             else:
+                other = partial(_differs, means, epoch_at, epochs)
                 entries = [one for one in tree["entries"] if through is None or one["id"] <= through]
-                timelines.append(public_runs(entries, settings, device_tilt, mate))
+                timelines.append(public_runs(entries, settings, device_tilt, mate, other))
     return summed(timelines, len(terms.group(None)) if device is None else 1)
+
+
+def _differs(
+    meaning: str,
+    epoch_of: Callable[[Sequence[ExportedEpoch], int], ExportedEpoch],
+    epochs: Sequence[ExportedEpoch],
+    where: int,
+) -> bool:
+    """Whether states have another meaning in the epoch of a tick, or of a version."""
+    return epoch_of(epochs, where).meaning != meaning

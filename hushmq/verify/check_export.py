@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from hushmq.verify.check_accounts import check_accounts
+from hushmq.verify.check_epochs import check_epochs
 from hushmq.verify.check_ledger import check_entries, check_releases
 from hushmq.verify.check_promises import check_policies, check_settings
 from hushmq.verify.claims import Claim, judged, not_checked
@@ -40,6 +41,7 @@ def check_export(
         share = 1 / len(export.streams)
         yield from check_settings(export, stream, calibrator_keys)
         yield from check_entries(export, stream, calibrator_keys)
+        yield from check_epochs(export, stream)
         yield from check_releases(export, stream, lambda done: progress(share * (number + done)))  # noqa: B023
         yield from check_accounts(export, stream)
     progress(1.0)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from hushmq.verify.account_timelines import account_runs
 from hushmq.verify.claims import Claim, Verdict, judged, judged_loss, not_checked
 from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, Tree, unknown
+from hushmq.verify.exported_epochs import account_epochs, public_ticks
 from hushmq.verify.outward import ZERO
 from hushmq.verify.pricings import adversary_of, contains
 from hushmq.verify.signed_text import EMPTY_HEAD, entry_digest, noise_digest, sealed_by
@@ -26,7 +27,7 @@ def check_entries(export: Export, stream: str, calibrator_keys: Sequence[bytes])
     strange += [
         f"entry {entry['id']} is of the audience {entry['audience']!r}, which this checker does not know"
         for entry in entries
-        if entry["audience"] != "public"
+        if entry["audience"] not in {"public", "epoch"}
     ]
     if strange:
         yield not_checked(about, "nothing unknown in them", strange[0])
@@ -44,11 +45,12 @@ def check_entries(export: Export, stream: str, calibrator_keys: Sequence[bytes])
     if tree["head"] != before or not sealed_by(calibrator_keys, mark, tree["seal"]):
         wrong.append(f"the calibrator did not seal these {len(entries)} entries and their last digest")
     yield judged(about, "as written, none missing", wrong, f"{len(entries)} entries, sealed")
-    yield judged(about, "each window charged once", _charged_twice(entries), "every one once")
+    charges = [entry for entry in entries if entry["audience"] == "public"]
+    yield judged(about, "each window charged once", _charged_twice(charges), "every one once")
     wrong = []
-    for entry in (one for one in entries if one["audience"] == "public"):
+    for entry in charges:
         wrong += [f"entry {entry['id']}: {what}" for what in _entry_faults(export, stream, entry, settings)]
-    yield judged(about, "of their policy and noise", wrong, f"{len(entries)} entries")
+    yield judged(about, "of their policy and noise", wrong, f"{len(charges)} entries")
 
 
 def _charged_twice(entries: Sequence[Tree]) -> list[str]:
@@ -148,13 +150,12 @@ def names_account(message: Tree, policy: StreamTerms) -> bool:
 def _check_stated_losses(export: Export, stream: str, progress: Callable[[float], None]) -> Claim:
     """The loss that every release states is that of all entries up to its own, under the Θ that it names.
 
+    At the ticks from which on its epoch lasts: what ended epochs have lost is stated beside (check_accounts).
     A loss never falls as entries are added: what is proved of the last release under a Θ bounds all that state as much.
     """
     tree = export.streams[stream]
     about, claim = f"{stream}: releases", "their stated losses"
     entries: list[Tree] = tree["entries"]
-    if any(entry["audience"] != "public" for entry in entries):
-        return not_checked(about, claim, "there are several epochs, which this checker does not price yet")
     times = {entry["id"]: entry["at"] for entry in entries}
     proved: dict[str, float] = {}
     worst: Claim | None = None
@@ -164,17 +165,18 @@ def _check_stated_losses(export: Export, stream: str, progress: Callable[[float]
         basis = json.dumps([release["theta"], release["adversary"], release["budget"]], sort_keys=True)
         at = times[release["entry"]]
         terms = export.in_force(stream, at)[-1]
-        known = f"{basis} {terms.version} {[export.device_tilt(one, at) for one in terms.members]}"
+        epochs = account_epochs(export, terms, release["entry"])
+        known = f"{basis} {terms.version} {epochs[-1].number} {[export.device_tilt(one, at) for one in terms.members]}"
         if known in proved and proved[known] <= release["loss"]:
             continue
         try:
             adversary = adversary_of(release["theta"], release["adversary"])
-            runs = account_runs(export, terms, "public", through=release["entry"], by=at)
+            runs = account_runs(export, terms, "public", epochs[-1], through=release["entry"], by=at)
         except NotImplementedError as what:
             return not_checked(about, claim, str(what))
         except KeyError as missing:
             return not_checked(about, claim, f"noise version {missing} is not in the export")
-        found = adversary.largest_loss(runs, release["loss"])
+        found = adversary.largest_loss(runs, release["loss"], public_ticks(epochs, epochs[-1]))
         one = judged_loss(
             f"{stream}: release of entry {release['entry']}",
             "its stated loss",

@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from hushmq.verify.claims import Claim, Verdict, judged, judged_loss, not_checked
-from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, Tree, fraction, unknown
+from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, fraction, unknown
 from hushmq.verify.largest_loss import Found
 from hushmq.verify.more_state_pricing import MoreStates
 from hushmq.verify.outward import Interval
@@ -34,20 +34,13 @@ def check_policies(export: Export, ops_keys: Sequence[bytes]) -> Iterator[Claim]
         wrong.append("the newest policy is no longer followed")
     yield judged("policies", "signed by ops, versions rise", wrong, f"{len(export.policies)} policies")
     for policy in export.policies:
-        strange = unknown("policy", policy.message) + list(_shared(policy.message))
+        strange = unknown("policy", policy.message)
         for name, stream in policy.message["streams"].items():
             strange += [f"{name}: {what}" for what in unknown("stream policy", stream)]
             if name not in export.streams:
                 strange.append(f"{name}: the export has no such stream")
         if strange:
             yield not_checked(f"policy {policy.version}", "nothing unknown in it", "; ".join(strange[:3]))
-
-
-def _shared(policy: Tree) -> Iterator[str]:
-    """What this checker does not price: streams that are coupled."""
-    for name, one in policy["streams"].items():
-        if one.get("coupling") is not None:
-            yield f"{name} is coupled with other streams, which this checker does not know"
 
 
 def check_settings(export: Export, stream: str, calibrator_keys: Sequence[bytes]) -> Iterator[Claim]:

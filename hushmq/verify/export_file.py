@@ -6,7 +6,7 @@ Every field must be known here: one that is not may change what is promised, so 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -26,7 +26,12 @@ KNOWN = {
         *("independent", "coupling", "share", "source", "after_contradiction", "epoch"),
     },
     "setting": {"v", "version", "policy", "cohort", "stream", "device", "theta", "noise"},
-    "stream": {"entries", "releases", "extents", "head", "seal", "state", "devices"},
+    "stream": {"entries", "releases", "extents", "epochs", "head", "seal", "state", "ended", "devices"},
+    "epoch": {
+        *("stream", "number", "first", "reason", "policy", "ops", "meaning", "settings", "ended_theta"),
+        "entry",
+    },
+    "ended epoch": {"number", "first", "last", "reason", "operator", "public"},
     "entry": {
         *("id", "stream", "window", "scope", "audience", "first", "last", "tilt", "noise", "noise_digest"),
         *("why", "at", "digest"),
@@ -113,11 +118,11 @@ class StreamTerms:
         return mine / len(self.group(device))
 
     def epsilon(self, audience: str) -> float:
-        """The budget of its account: the least of all streams that are not independent."""
+        """The budget of its account: the least of all streams that are not independent, over their couplings."""
         if self.tree.get("independent", False):
             return float(self.tree["epsilon"][audience])
         dependent = [one for one in self.policy["streams"].values() if not one.get("independent", False)]
-        return min(float(one["epsilon"][audience]) for one in dependent)
+        return min(float(one["epsilon"][audience]) for one in dependent) / _coupled_parts(dependent)
 
     @property
     def floors(self) -> list[Tree]:
@@ -154,6 +159,18 @@ class StreamTerms:
             len(one.get("scopes", ["cohort"])) for one in self.tree["windows"].values()
         )
         return each / (each + learning)
+
+
+def _coupled_parts(dependent: Sequence[Tree]) -> float:
+    """1 + Σ ρ, for the account with the largest sum; streams that are joined are one (Theorem 23)."""
+    couplings = [float(one["coupling"]) for one in dependent if one.get("coupling") is not None]
+    if any(_joined(one) for one in dependent):
+        couplings.append(0.0)
+    sums = [
+        1.0 + sum(max(mine, other) for place, other in enumerate(couplings) if place != number)
+        for number, mine in enumerate(couplings)
+    ]
+    return max(sums)
 
 
 def _joined(stream: Tree) -> bool:

@@ -13,7 +13,16 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol
 
 from hushmq.verify.outward import UP, ZERO, Interval
-from hushmq.verify.tilt_sequence import FOR_EVER, NO_TILT, Run, Stretch, Tilts, largest_tilts, seen_from
+from hushmq.verify.tilt_sequence import (
+    FOR_EVER,
+    NO_TILT,
+    Run,
+    Stretch,
+    Ticks,
+    Tilts,
+    largest_tilts,
+    seen_from,
+)
 
 MOST_CELLS = 4_000
 ROUNDING = Decimal("1e-9")
@@ -42,16 +51,27 @@ def loss_for_ever(pricing: Pricing, tilts: Tilts) -> Interval:
 
 
 def largest_loss(
-    pricing: Pricing, runs: Sequence[Run], stated: float | None = None, cells: int = MOST_CELLS
+    pricing: Pricing,
+    runs: Sequence[Run],
+    stated: float | None = None,
+    cells: int = MOST_CELLS,
+    *,
+    ticks: Ticks | None = None,
 ) -> Found:
-    """Bounds on the largest loss of disjoint runs, as close as it takes to decide whether it is at most `stated`."""
-    if not runs:
+    """Bounds on the largest loss of disjoint runs, as close as it takes to decide whether it is at most `stated`.
+
+    At some ticks only, where they are given; all runs count all the same.
+    """
+    if not runs or (ticks is not None and ticks[1] < ticks[0]):
         return Found(ZERO, None)
     claim = None if stated is None else UP.multiply(Decimal(stated), (1 + ROUNDING) * (1 + ROUNDING))
     # Ticks beyond these see the same tilts from farther away, on one side only.
     root = runs[0].first - 1, runs[-1].last + 1
-    steepest = max(runs, key=lambda run: max(run.tilts).high)
-    tick = (steepest.first + steepest.last) // 2
+    if ticks is not None:
+        root = _nearest(root[0], ticks), _nearest(root[1], ticks)
+    inside = [run for run in runs if run.first <= root[1] and root[0] <= run.last]
+    steepest = max(inside, key=lambda run: max(run.tilts).high, default=runs[0])
+    tick = _nearest((steepest.first + steepest.last) // 2, root)
     here = _cell_price(pricing, runs, tick, tick)
     best = here.low
     queue = [(_cell_price(pricing, runs, *root).high.copy_negate(), *root)]
@@ -73,6 +93,11 @@ def largest_loss(
             if one.low > best:
                 best, tick = one.low, at
     return Found(Interval(best, max(best, queue[0][0].copy_negate())), tick, cut_short=True)
+
+
+def _nearest(tick: int, ticks: Ticks) -> int:
+    """The nearest of these ticks to one."""
+    return min(max(tick, ticks[0]), ticks[1])
 
 
 def _cell_price(pricing: Pricing, runs: Sequence[Run], first: int, last: int) -> Interval:

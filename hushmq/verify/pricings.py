@@ -12,7 +12,7 @@ from hushmq.verify.largest_loss import Found, Pricing, largest_loss, loss_for_ev
 from hushmq.verify.more_state_pricing import MoreStates, through_emission, tilt_of_emission
 from hushmq.verify.outward import UP, Interval
 from hushmq.verify.spread_of_odds import spread_of_more, spread_of_two
-from hushmq.verify.tilt_sequence import Run, Tilts
+from hushmq.verify.tilt_sequence import Run, Ticks, Tilts
 from hushmq.verify.two_state_pricing import TwoStates, through_flips, tilts_of_flips
 
 Tree = dict[str, Any]
@@ -28,16 +28,15 @@ class PricedAdversary(NamedTuple):
         """The loss of an endless stream with the same tilts at every tick."""
         return self.beside(loss_for_ever(self.pricing, tilts))
 
-    def largest_loss(self, runs: Sequence[Run], stated: float) -> Found:
+    def largest_loss(self, runs: Sequence[Run], stated: float, ticks: Ticks | None = None) -> Found:
         """Bounds on the largest loss of disjoint runs, as close as it takes to decide whether it is at most `stated`.
 
         An undecided adversary learns no more than all tilts together either (docs/theory-world.md, Theorem 26).
         """
         if not self.spread:
-            return largest_loss(self.pricing, runs, stated)
-        inside = largest_loss(
-            self.pricing, runs, max(0.0, float(Decimal(stated) - min(self.spread, Decimal(10**6))))
-        )
+            return largest_loss(self.pricing, runs, stated, ticks=ticks)
+        beside_spread = max(0.0, float(Decimal(stated) - min(self.spread, Decimal(10**6))))
+        inside = largest_loss(self.pricing, runs, beside_spread, ticks=ticks)
         total = Decimal(0)
         for run in runs:
             total = UP.fma(Decimal(run.last - run.first + 1), max(one.high for one in run.tilts), total)

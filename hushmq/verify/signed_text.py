@@ -28,6 +28,19 @@ DIGESTED = (
 )
 """The fields of an entry, in the order in which its digest covers them."""
 
+SEALED_OF_EPOCH = (
+    "stream",
+    "number",
+    "first",
+    "reason",
+    "policy",
+    "ops",
+    "meaning",
+    "settings",
+    "ended_theta",
+)
+"""The fields of an epoch, in the order in which its digest covers them."""
+
 
 def key_bytes(text: str) -> bytes:
     """The key of a base64 text; ValueError if it is none."""
@@ -68,6 +81,12 @@ def entry_digest(before: str, entry: dict[str, Any]) -> str:
     """The digest of an entry: over the digest of the one before it and its fields."""
     content = json.dumps([before, *(entry[name] for name in DIGESTED)], separators=(",", ":"))
     return blake2b(content.encode(), digest_size=32).hexdigest()
+
+
+def epoch_digest(before: dict[str, Any], begun: dict[str, Any]) -> str:
+    """The digest of the epoch that ended and of the one that began, which the entry keeps that began it."""
+    content = [[row[name] for name in SEALED_OF_EPOCH] for row in (before, begun)]
+    return blake2b(json.dumps(content, separators=(",", ":")).encode(), digest_size=16).hexdigest()
 
 
 def noise_digest(noise: dict[str, Any]) -> str:

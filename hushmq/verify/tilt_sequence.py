@@ -8,8 +8,12 @@ from typing import NamedTuple
 
 from hushmq.verify.outward import ZERO, Interval, exact, largest
 
-FOR_EVER = 2**60
-"""A number of ticks that no stream reaches."""
+LAST_TICK = 2**53 - 1
+"""The largest tick a message can carry."""
+FOR_EVER = 2**53
+"""A number of ticks that no stream reaches. Products of so many matrices are numbers that decimals hold."""
+Ticks = tuple[int, int]
+"""The first and the last of some ticks; none where the last comes before the first."""
 
 
 class Tilts(NamedTuple):
@@ -20,6 +24,12 @@ class Tilts(NamedTuple):
 
 
 NO_TILT = Tilts(ZERO, ZERO)
+
+
+def both_ways(tilts: Tilts) -> Tilts:
+    """The larger tilt in both directions: of states with another meaning (docs/theory-world.md, Theorem 19)."""
+    larger = largest(list(tilts))
+    return Tilts(larger, larger)
 
 
 class Run(NamedTuple):

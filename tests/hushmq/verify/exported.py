@@ -8,6 +8,7 @@ import json
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.verify.check_export import check_export
 from hushmq.verify.claims import Claim, Verdict
 from hushmq.verify.export_file import read_export
-from hushmq.verify.signed_text import canonical, entry_digest
+from hushmq.verify.signed_text import canonical, entry_digest, epoch_digest
 from tests.calibrator.site import (
     CALIBRATOR,
     OPS,
@@ -115,6 +116,9 @@ def changed(tree: Tree) -> Tree:
 def sealed_again(tree: Tree, key: PrivateKey = CALIBRATOR) -> Tree:
     """The export as a dishonest calibrator would seal it: digests, heads and the whole made anew."""
     for name, stream in tree["streams"].items():
+        for old, new in pairwise(stream["epochs"]):
+            for entry in (one for one in stream["entries"] if one["id"] == new["entry"]):
+                entry |= {"noise_digest": epoch_digest(old, new), "first": new["first"], "last": new["first"]}
         before = "0" * 64
         for entry in stream["entries"]:
             before = entry["digest"] = entry_digest(before, entry)

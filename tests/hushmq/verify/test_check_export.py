@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hushmq.broker.contract.policy_message import Assumption, Audiences, DeviceWindow, Threshold
+from hushmq.broker.contract.policy_message import Assumption, Audiences, DeviceWindow
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.verify.claims import Verdict
@@ -381,15 +381,30 @@ def _alone(tree: Tree) -> None:
     stream_of(tree)["state"]["account"] = None
 
 
-def test_several_epochs_are_not_passed_over(tmp_path: Path) -> None:
-    """What this checker does not price yet is said, and nothing is claimed about it."""
+def test_streams_that_are_coupled(tmp_path: Path) -> None:
+    """Each has an account of its own, of ε divided by 1 + the coupling; a setting made for all of ε is found."""
+    names = ("motion", "door")
     with desk(sqlite(tmp_path)) as here:
-        here.adopt(policy())
-        here.window(0)
-        here.cohort.close_due()
-        here.adopt(policy(2, discretiser=Threshold(at=80.0)))
+        here.adopt(joined.policy(names, coupling=0.5))
+        for number in range(2):
+            joined.window(here, names, number)
+            here.cohort.close_due()
         tree = exported(here)
     claims = checked(tree, tmp_path)
-    assert {one.verdict for one in claims} == {Verdict.HOLDS, Verdict.NOT_CHECKED}
-    assert "there are several epochs, which this checker does not price yet" in str(faults(claims).values())
-    assert not [one for one in claims if one.about in {"motion: public", "motion: operator"}]
+    assert faults(claims) == {}
+    budgets = {one.about: one.budget for one in claims if one.budget is not None}
+    assert budgets["motion: operator"] == pytest.approx(4 / 1.5)
+    assert budgets["motion: public"] == budgets["motion: releases"] == pytest.approx(1 / 1.5)
+    for change, reason in (
+        (_weak_noise, "setting 1, keeps ε of the operator"),
+        (_stated_operator, "operator, the loss against the informed adversary"),
+        (_whole_epsilon, "releases, what their entries paid for"),
+    ):
+        lie = changed(tree)
+        change(lie)
+        assert reason in str(faults(checked(sealed_again(lie), tmp_path)).keys()), reason
+
+
+def _whole_epsilon(tree: Tree) -> None:
+    for release in stream_of(tree)["releases"]:
+        release["budget"] = 1.0

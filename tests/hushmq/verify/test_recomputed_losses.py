@@ -22,7 +22,7 @@ from hushmq.verify.largest_loss import largest_loss, loss_for_ever
 from hushmq.verify.more_state_pricing import MoreStates, through_emission, tilt_of_emission
 from hushmq.verify.outward import Interval, exact, exp, ln
 from hushmq.verify.spread_of_odds import spread_of_more, spread_of_two
-from hushmq.verify.tilt_sequence import Run, Tilts
+from hushmq.verify.tilt_sequence import Run, Tilts, both_ways
 from hushmq.verify.two_state_pricing import TwoStates, through_flips, tilts_of_flips
 from tests.pufferfish.binary.test_changing_kernels import SEVERAL, truth
 from tests.pufferfish.oracles import attack, local
@@ -114,6 +114,13 @@ def test_endless_streams(
     assert box or holds(found, stated, 1e-7)
 
 
+def test_large_tilts_for_ever() -> None:
+    """A large ε leaves little noise: the numbers of an endless stream still fit."""
+    theta = BinaryTheta(0.12, 0.45, 0.12, 0.45)
+    found = loss_for_ever(TwoStates(tree(theta), "prior"), tilted(40.0, 30.0))
+    assert float(found.high) == pytest.approx(theta.constant_loss(40.0, 30.0, "prior"), rel=1e-7)
+
+
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @settings(max_examples=10, deadline=None)
 @given(
@@ -141,6 +148,30 @@ def test_timelines(
     assert float(found.loss.high) <= stated * (1 + 1e-8)
     less = largest_loss(pricing, runs, stated * 0.97)
     assert float(less.loss.high) > stated * 0.97 * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("chain", [(0.2, 0.2), (0.05, 0.4), (0.7, 0.8)])
+@pytest.mark.parametrize("ticks", [(0, 2), (3, 5), (4, 4), (6, 9), (2, 1)])
+def test_some_ticks_of_a_stream(chain: tuple[float, float], ticks: tuple[int, int]) -> None:
+    """All paths and outputs of six published ticks, which all tell of those of an epoch: its largest loss.
+
+    States are exchanged in the second half, as by another meaning: its larger tilts count in both directions.
+    """
+    rho = [(0.3, 0.2)] * 3 + [(0.05, 0.4)] * 3
+    mine, other = (tilts_of_flips({"rho0": one[0], "rho1": one[1]}) for one in (rho[0], rho[-1]))
+    runs = [Run(0, 2, mine), Run(3, 5, both_ways(other))]
+    pricing = TwoStates(tree(BinaryTheta.point(*chain)), "prior")
+    found = largest_loss(pricing, runs, ticks=ticks).loss
+    attacked = range(ticks[0], ticks[1] + 1)
+    silent: list[tuple[float, float] | None] = [None] * 4
+    losses = [
+        attack(*chain, local([*rho[:3], *half, *silent]), informed=False, ticks=attacked).loss
+        if attacked
+        else 0.0
+        for half in (rho[3:], [one[::-1] for one in rho[3:]])
+    ]
+    assert holds(found, max(losses), 1e-8) or (sum(chain) > 1 and max(losses) < float(found.high))
+    assert float(found.low) <= float(largest_loss(pricing, runs).loss.high)
 
 
 @pytest.mark.parametrize("theta", SEVERAL, ids=lambda theta: theta.in_brief())

@@ -14,7 +14,7 @@ from hushmq.__main__ import main
 from hushmq.broker.contract.message_base import Message
 from hushmq.broker.contract.messages import Account, LedgerState, NoiseSetting, Release
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
-from hushmq.calibrator.store.tables import ledger
+from hushmq.calibrator.store.tables import epoch, ledger
 from hushmq.verify.export_file import KNOWN
 from tests.calibrator.site import CALIBRATOR, OPS, STRANGER, desk, policy, sqlite
 from tests.hushmq.verify.exported import TWO, sealed_again
@@ -69,7 +69,7 @@ def test_a_true_export_passes(export: Path, tmp_path: Path) -> None:
     keys = ("--ops-key", key, "--calibrator-key", str(CALIBRATOR.public))
     done = run("verify", export, *keys)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "all 14 claims hold" in done.stdout
+    assert "all 17 claims hold" in done.stdout
     assert "on trust" not in done.stdout
     assert "\x1b[" not in done.stdout
     alone = run(export, *keys, module="hushmq.verify")
@@ -106,7 +106,7 @@ def test_a_false_claim_is_exit_code_1(export: Path, tmp_path: Path) -> None:
     done = run("verify", path, "--calibrator-key", str(CALIBRATOR.public))
     assert done.returncode == 1
     assert "FAILS        motion: public" in done.stdout
-    assert "1 of 14 claims do not hold" in done.stdout
+    assert "1 of 17 claims do not hold" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -158,3 +158,4 @@ def test_every_field_of_the_contract_is_known(kind: str, model: type[Message]) -
 
 def test_every_column_of_the_ledger_is_known() -> None:
     assert {column.name for column in ledger.columns} == KNOWN["entry"]
+    assert {column.name for column in epoch.columns} == KNOWN["epoch"]
