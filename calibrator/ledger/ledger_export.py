@@ -62,7 +62,7 @@ def export_bundle(
             **_mark(db, cohort, stream, key),
             **(_stated(db, stream, accounts, marks) if stream in followed.streams else {}),
         }
-        for stream in streams(db)
+        for stream in sorted({*streams(db), *_named(content["policies"])})
     }
     return {**content, "seal": key.seal(f"export\n{export_text(content)}".encode())}
 
@@ -76,6 +76,11 @@ def _policies(db: Connection) -> list[dict[str, Any]]:
     return found + [
         {"until": None, "signed": json.loads(row.payload)} for row in db.execute(select(store.policy))
     ]
+
+
+def _named(policies: Iterable[dict[str, Any]]) -> set[str]:
+    """The streams of all policies: one that is gone may have been promised something, and released nothing."""
+    return {name for one in policies for name in one["signed"]["message"]["streams"]}
 
 
 def _entries_and_results(db: Connection, stream: str) -> dict[str, Any]:

@@ -113,6 +113,22 @@ def test_streams_that_share_an_account(tmp_path: Path) -> None:
         assert_found(tree, tmp_path, _states_less(audience), f"motion: {audience}, epoch 1", "what is stated")
 
 
+def test_a_stream_that_comes_back_with_another_meaning(tmp_path: Path) -> None:
+    """While it was gone there was another stream, which never released anything: both are in the export."""
+    with desk(sqlite(tmp_path)) as here:
+        moving = MovingCohort(here)
+        moving.follow(moving_policy())
+        moving.window(FAST)
+        without = moving_policy(2)
+        moving.follow(without.model_copy(update={"streams": {"other": without.streams[STREAM]}}))
+        here.cohort.calibrate()
+        moving.follow(moving_policy(3, discretiser=OTHER))
+        tree = exported(here)
+    assert tree["streams"].keys() == {STREAM, "other"}
+    assert [one["reason"] for one in _epochs(tree)] == ["first", "meaning"]
+    assert faults(checked(tree, tmp_path)) == {}
+
+
 def test_device_specific_settings_of_an_ended_epoch(tmp_path: Path) -> None:
     """What device-specific settings lost is stated, and also that it puts the next epoch over its budget."""
     with desk(sqlite(tmp_path)) as here:
