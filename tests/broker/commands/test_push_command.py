@@ -378,7 +378,7 @@ def test_a_policy_larger_than_a_message_is_refused(
 
 
 BAD_ACTIVITY = [
-    ('adversary = "prior"', 'adversary = "informed"', 'with more, write adversary = "prior"'),
+    ('adversary = "prior"\n', "", 'with more than two states, write adversary = "prior", "informed"'),
     ('"walking"]', '"walking", "running"]', "streams.activity: theta must be {low, high} with 4 rows each"),
     ("[0.1, 0.1, 0.4]]\nhigh", "[0.1, 0.4]]\nhigh", "theta.start: row 2 must have 3 entries"),
     (

@@ -194,7 +194,7 @@ def test_stored_messages_fit_the_document(file: Path) -> None:
 BETWEEN_FIELDS = {
     "Batch-with-too-few-states",
     "NoiseSetting-of-three-states-with-flips",
-    "Policy-of-three-states-against-the-informed",
+    "Policy-of-three-states-without-an-adversary",
 }
 
 
