@@ -83,8 +83,16 @@ def test_an_iteration_ends_when_the_reader_is_closed(nats: NatsServer) -> None:
     with Client(nats, "calibrator") as calibrator, subscriber(nats) as reader:
         calibrator.say(topic(), encode(release(1)))
         found: list[Release] = []
-        reading = threading.Thread(target=lambda: found.extend(reader))
+        arrived = threading.Event()
+
+        def read() -> None:
+            for one in reader:
+                found.append(one)
+                arrived.set()
+
+        reading = threading.Thread(target=read)
         reading.start()
+        assert arrived.wait(10)
         calibrator.say(topic(), encode(release(2)))
         reader.close()
         reading.join(10)
