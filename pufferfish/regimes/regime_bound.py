@@ -32,12 +32,8 @@ class StridedRegimes:
         published = np.linalg.matrix_power(self._steps.kernels[1], stride)
         self._sides = side_solvers(numeric_chain(published))
 
-    def loss(self, tau0: float, tau1: float) -> float:
-        """A certified loss of an endless stream with these tilts, worst over all ticks."""
-        return max(self.directed_losses(tau0, tau1))
-
     def directed_losses(self, tau0: float, tau1: float) -> tuple[float, float]:
-        """The same towards either bit."""
+        """A certified loss of an endless stream with these tilts towards either bit, worst over all ticks."""
         tilt = self._steps.tilt_matrix(tau0, tau1)
         past, future = (
             _refined(solver.step, tilt, as_square(side.R))

@@ -10,10 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.false_position import largest_within
 from hushmq.pufferfish.regimes.product_tilt import TiltedStream, directed_loss
 from hushmq.pufferfish.regimes.regime_bound import StridedRegimes
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain
-from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tilt_within, tried_strides
+from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tried_strides
+from hushmq.pufferfish.thinning.strided_noise import PRECISION
 
 _CORRECTIONS = 8
 _OVERSHOOT = 1.0001
@@ -104,7 +106,11 @@ def _directed_tilt(chain: RegimeChain, bit: int, epsilon: float, stride: int) ->
 
     Unpublished ticks are left out of the search: they were never the worst, and the result is checked with them.
     """
-    tau = tilt_within(lambda tilt: TiltedStream(chain, bit, tilt, stride).published_loss(), epsilon)
+    tau = largest_within(
+        lambda tilt: TiltedStream(chain, bit, tilt, stride).published_loss(), epsilon, epsilon, PRECISION
+    )
     if directed_loss(chain, bit, tau, stride) > epsilon:
-        tau = tilt_within(lambda tilt: directed_loss(chain, bit, tilt, stride), epsilon)
+        tau = largest_within(
+            lambda tilt: directed_loss(chain, bit, tilt, stride), epsilon, epsilon, PRECISION
+        )
     return tau

@@ -1,4 +1,4 @@
-"""The search for a tilt within a loss, and for the stride that tells most."""
+"""The search for the stride that tells most."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
-_PRECISION = 1e-9
 LONGEST_STRIDE = 1 << 16
 
 
@@ -44,32 +43,3 @@ def tried_strides(of_stride: Callable[[int], StridedNoise], slowest: float) -> l
             if stride not in tried:
                 tried[stride] = of_stride(stride)
     return [tried[stride] for stride in sorted(tried)]
-
-
-def tilt_within(loss_of: Callable[[float], float], epsilon: float) -> float:
-    """The largest tilt with a loss within ε, by false position in logarithms: a loss is nearly a power of its tilt."""
-
-    def excess(log_tilt: float) -> float:
-        return math.log(loss_of(math.exp(log_tilt)) / epsilon)
-
-    high = math.log(epsilon)
-    over = excess(high)
-    if over <= 0.0:
-        return epsilon
-    low = high - 4.0
-    while (under := excess(low)) > 0.0:
-        high, over, low = low, under, low - 8.0
-    moved = 0
-    while high - low > _PRECISION and under < -_PRECISION:
-        middle = low - under * (high - low) / (over - under)
-        at_middle = excess(middle)
-        # Illinois: an end that stays counts half.
-        if at_middle > 0.0:
-            under = under / 2 if moved > 0 else under
-            high, over, moved = middle, at_middle, 1
-        else:
-            over = over / 2 if moved < 0 else over
-            low, under, moved = middle, at_middle, -1
-            if at_middle > -_PRECISION:
-                break
-    return math.exp(low)

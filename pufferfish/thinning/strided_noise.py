@@ -6,8 +6,12 @@ from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary import stream_loss
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tilt_within, tried_strides
+from hushmq.pufferfish.false_position import largest_within
+from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tried_strides
 from hushmq.pufferfish.thinning.strided_chain import StridedChain
+
+PRECISION = 1e-9
+"""The relative error of a tilt; it is on the safe side."""
 
 _CORRECTIONS = 40
 
@@ -38,9 +42,11 @@ def _published_tilts(
     """
 
     def towards(bit: int) -> float:
-        return tilt_within(
+        return largest_within(
             lambda tau: StridedChain(q, r, stride, tau, tau).published_losses(adversary)[bit],
             epsilon * (1 - 1e-9),
+            epsilon,
+            PRECISION,
         )
 
     if stride == 1:
