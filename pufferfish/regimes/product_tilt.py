@@ -20,6 +20,9 @@ ROUNDING = 1e-11
 _DOUBLINGS = 64
 """2^64 steps: an endless stream, however slow its regimes."""
 
+_PER_STEP = 2.0**-50
+"""Nats: exceeds what the rounding of one step adds; a chain that remembers for long adds up that of many."""
+
 _CONVERGED = 4e-16
 """When one more doubling changes a weight by no more than this, relatively, further ones change nothing."""
 
@@ -41,15 +44,16 @@ class TiltedStream:
     def __init__(self, chain: RegimeChain, bit: int, tau: float, stride: int) -> None:
         self._chain, self._bit, self._tau, self._stride = chain, bit, tau, stride
         weights = [math.exp(tau) if state % 2 == bit else 1.0 for state in range(2 * chain.regimes)]
-        self._future = endless(power(chain.kernel, stride), weights)
-        self._past = endless(power(chain.reversal, stride), weights)
+        self._future, ahead = endless(power(chain.kernel, stride), weights)
+        self._past, behind = endless(power(chain.reversal, stride), weights)
+        self._rounding = ROUNDING + _PER_STEP * (ahead + behind)
         # At distance 0 from a published tick, its own tilt included.
         self._ahead = [_tilted(self._future, weights)]
         self._behind = [_tilted(self._past, weights)]
 
     def published_loss(self) -> float:
         """The loss at a published tick."""
-        return _rounded(self._tau + log_odds(self._chain, self._bit, self._future, self._past))
+        return self._rounded(self._tau + log_odds(self._chain, self._bit, self._future, self._past))
 
     def loss_between(self, distance: int) -> float:
         """The loss at an unpublished tick, this many ticks after a published one."""
@@ -57,14 +61,17 @@ class TiltedStream:
             self._ahead.append(applied(self._chain.kernel, self._ahead[-1]))
             self._behind.append(applied(self._chain.reversal, self._behind[-1]))
         future, past = self._ahead[self._stride - distance], self._behind[distance]
-        return _rounded(log_odds(self._chain, self._bit, future, past))
+        return self._rounded(log_odds(self._chain, self._bit, future, past))
+
+    def _rounded(self, loss: float) -> float:
+        return max(0.0, loss) * (1 + ROUNDING) + self._rounding
 
 
-def endless(kernel: Matrix, weights: Vector) -> Vector:
-    """The fixed point of f ← P(m∘f), up to a factor: the weight of an endless tilted future, by state."""
+def endless(kernel: Matrix, weights: Vector) -> tuple[Vector, int]:
+    """The fixed point of f ← P(m∘f), up to a factor, by state, and after how many steps it was reached."""
     step = [[part * weight for part, weight in zip(row, weights, strict=True)] for row in kernel]
     before: Vector = []
-    for _ in range(_DOUBLINGS):
+    for doublings in range(_DOUBLINGS):
         largest = max(map(max, step))
         step = [[part / largest for part in row] for row in step]
         sums = [math.fsum(row) for row in step]
@@ -73,9 +80,9 @@ def endless(kernel: Matrix, weights: Vector) -> Vector:
             before
             and max(abs(one - other) / one for one, other in zip(now, before, strict=True)) < _CONVERGED
         ):
-            return now
+            return now, 1 << doublings
         before, step = now, times(step, step)
-    return before
+    return before, 1 << _DOUBLINGS
 
 
 def log_odds(chain: RegimeChain, bit: int, future: Vector, past: Vector) -> float:
@@ -89,10 +96,6 @@ def log_odds(chain: RegimeChain, bit: int, future: Vector, past: Vector) -> floa
     before = [math.fsum(chain.stationary[side::2]) for side in range(2)]
     this, other = (math.fsum(weighted[side]) / before[side] for side in (bit, 1 - bit))
     return math.log(this / other)
-
-
-def _rounded(loss: float) -> float:
-    return max(0.0, loss) * (1 + ROUNDING) + ROUNDING
 
 
 def _tilted(weight: Vector, weights: Vector) -> Vector:

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from hushmq.pufferfish.quilt.markov_chain import Matrix
-from hushmq.pufferfish.regimes.product_tilt import log_odds
+from hushmq.pufferfish.regimes.product_tilt import ROUNDING, log_odds
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain, Vector, applied
 from hushmq.pufferfish.regimes.regime_steps import Between, RegimeSteps
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
@@ -22,7 +22,8 @@ from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 _PLATEAU = 1e-10
 """Bounds that change by less than this from one tick to the next, in a run of equal tilts, are taken as constant."""
 
-_ROUNDING = 1e-11
+_PER_TICK = 2.0**-50
+"""Nats: exceeds what the rounding of one tick adds."""
 
 
 def price(entries: Iterable[Entry], chain: RegimeChain, span: Ticks) -> Price:
@@ -34,7 +35,8 @@ def price(entries: Iterable[Entry], chain: RegimeChain, span: Ticks) -> Price:
         raise ValueError(f"entries must lie within the ticks {span[0]} … {span[1]}")
     losses = _exact(chain, tilts, span) if chain.is_mtp2 else _certified(chain, tilts, span)
     epsilon, tick = max(losses)
-    return Price(epsilon * (1 + _ROUNDING) + _ROUNDING, tick)
+    rounding = ROUNDING + _PER_TICK * (span[1] - span[0] + 1)
+    return Price(epsilon * (1 + ROUNDING) + rounding, tick)
 
 
 def _published(entries: Iterable[Entry]) -> dict[int, tuple[float, float]]:

@@ -51,12 +51,20 @@ class StridedChain:
         found = [tau + 2 * float(side[-1]) for tau, side in zip((self.tau0, self.tau1), sides, strict=True)]
         if self.stride > 1:
             found += [float((side[:-1] + side[-2::-1]).max()) for side in sides]
-        return _rounded(max(found))
+        return self._rounded(max(found))
 
     def published_losses(self, adversary: Adversary) -> tuple[float, float]:
         """The loss at a published tick, towards 0 and towards 1."""
         towards0, towards1 = self._sides(adversary, np.array([float(self.stride)]))
-        return _rounded(self.tau0 + 2 * float(towards0[0])), _rounded(self.tau1 + 2 * float(towards1[0]))
+        zero, one = (
+            self._rounded(tau + 2 * float(side[0]))
+            for tau, side in ((self.tau0, towards0), (self.tau1, towards1))
+        )
+        return zero, one
+
+    def _rounded(self, loss: float) -> float:
+        # What a step rounds, and what is missing when the iteration ends, adds up over all that is remembered.
+        return loss * (1 + ROUNDING) + ROUNDING + 2.0**-50 * self._steps
 
     def _sides(self, adversary: Adversary, distances: Array) -> tuple[Array, Array]:
         """Towards 0 and towards 1: what a side is worth, by the distance of its nearest published tick."""
@@ -70,7 +78,9 @@ class StridedChain:
 
     def _moved(self, weights: Array, ticks: Array | float) -> Array:
         """P^j applied to the weights of states 0 and 1, which are the first axis; scaled to a largest one of 1."""
-        fallen = 1.0 - np.power(self._correlation, np.asarray(ticks, dtype=np.float64))
+        ticks = np.asarray(ticks, dtype=np.float64)
+        slow = self.q + self.r < 1.0
+        fallen = -np.expm1(ticks * math.log1p(-self.q - self.r)) if slow else 1.0 - self._correlation**ticks
         difference = fallen * (weights[1] - weights[0]) / (self.q + self.r)
         moved = np.stack([weights[0] + self.q * difference, weights[1] - self.r * difference])
         return np.asarray(moved / moved.max(axis=0))
@@ -128,10 +138,6 @@ class StridedChain:
 
 def _log_odds(weights: Array) -> Array:
     return np.asarray(np.log(weights[0] / weights[1]))
-
-
-def _rounded(loss: float) -> float:
-    return loss * (1 + ROUNDING) + ROUNDING
 
 
 def strided_loss(q: float, r: float, tau0: float, tau1: float, *, stride: int, adversary: Adversary) -> float:

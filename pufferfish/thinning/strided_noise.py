@@ -27,9 +27,9 @@ def largest_tilts(
     for _ in range(_CORRECTIONS):
         found = StridedChain(q, r, stride, tau0, tau1).loss(adversary)
         if found <= epsilon:
-            break
+            return tau0, tau1
         tau0, tau1 = (tau * (1 - 1e-9) * epsilon / found for tau in (tau0, tau1))
-    return tau0, tau1
+    raise ValueError(f"no noise was found that keeps {epsilon:g} at every tick with a stride of {stride}")
 
 
 def _published_tilts(

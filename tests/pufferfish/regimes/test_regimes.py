@@ -109,6 +109,14 @@ def test_one_regime_is_a_first_order_chain(q: float, r: float, tau: float) -> No
     assert max(StridedRegimes(chain).directed_losses(tau, tau)) == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.parametrize(("q", "tau"), [(1e-4, 1e-5), (1e-6, 1e-7), (1e-8, 1e-9)])
+def test_a_slow_chain_is_rounded_up(q: float, tau: float) -> None:
+    """Rounding adds up over all that a chain remembers: the loss stated is never below the closed form."""
+    chain = RegimeChain.of([[1.0]], [(q, 1.37 * q)])
+    exact = constant_loss(BinaryTheta.point(q, 1.37 * q), tau, tau, "prior")
+    assert exact * (1 - 2.0**-40) <= product_loss(chain, tau, tau) <= exact + 1e-4
+
+
 @pytest.mark.parametrize("chain", [forgetful(0.8, 0.2, 0.7), forgetful(0.95, 0.1, 0.9)])
 @pytest.mark.parametrize("tau", [0.3, 1.0])
 def test_the_product_tilt_is_the_worst_likelihood_of_an_mtp2_chain(chain: RegimeChain, tau: float) -> None:
