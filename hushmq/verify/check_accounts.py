@@ -26,6 +26,9 @@ def check_accounts(export: Export, stream: str) -> Iterator[Claim]:
     policy = export.policies[-1].stream(stream) if export.policies else None
     strange = unknown("stream", tree)
     state = tree.get("state")
+    if policy is None and (strange or state is not None or tree.get("ended")):
+        yield not_checked(about, "stated", "losses of a stream that the newest policy does not name")
+        return
     if policy is None:
         yield Claim(about, "stated", Verdict.HOLDS, "no policy is followed for it: nothing is stated")
         return
@@ -48,7 +51,7 @@ def check_accounts(export: Export, stream: str) -> Iterator[Claim]:
     for audience in AUDIENCES:
         account = state[audience]
         yield _check_account(export, stream, audience, policy, policy.adversary, account["loss"])
-        if account.get("undecided") is not None and policy.adversary != "undecided":
+        if account.get("undecided") is not None:
             yield _check_account(export, stream, audience, policy, "undecided", account["undecided"])
         if not wrong:
             for (one, after), stated in zip(pairwise(epochs), ended, strict=True):
@@ -65,6 +68,8 @@ def _state_faults(state: Tree, policy: StreamTerms, tree: Tree) -> Iterator[str]
     for audience in AUDIENCES:
         if state[audience]["budget"] != policy.epsilon(audience):
             yield f"the {audience}'s budget is not the policy's"
+        if state[audience]["left"] != state[audience]["budget"] - state[audience]["loss"]:
+            yield f"what is left to the {audience} is not the budget without the loss"
         if not all(contains(state[audience]["theta"], floor) for floor in policy.floors):
             yield f"the {audience}'s Θ does not contain the policy's floor"
     for device, theta in tree["devices"].items():
