@@ -22,7 +22,7 @@ from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Band
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
-from hushmq.calibrator.roster.left_out import left_out
+from hushmq.calibrator.roster.left_out import left_out_of_all
 from hushmq.pufferfish.protocols import Theta
 
 
@@ -72,7 +72,7 @@ class Accounts:
             tuple(read_progress(db, member).at_last_update for member in priced.members),
             account_theta(db, self.followed.streams, priced),
             tuple(read_epochs(db, member) for member in priced.members),
-            frozenset(device for member in priced.members for device in left_out(db, member)),
+            left_out_of_all(db, priced.members),
         )
 
     def open(self, db: Connection, stream: str) -> LiveAccounts:

@@ -28,6 +28,7 @@ from hushmq.calibrator.ledger.public_account import ProposedDebit, PublicAccount
 from hushmq.calibrator.ledger.window_allowance import LARGEST_TILT, allowed
 from hushmq.calibrator.ledger.window_spending import Spending, share_of_window
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
+from hushmq.calibrator.roster.left_out import left_out_of_all
 from hushmq.pufferfish.protocols import Noise, Theta
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.window_method import Method
@@ -327,12 +328,13 @@ def accounts_under(db: Connection, policy: Policy, stream: str) -> LiveAccounts:
 
     theta = account_theta(db, policy.streams, priced[stream])
     device_thetas = account_device_thetas(db, policy.streams, priced[stream], mates)
+    odd = left_out_of_all(db, priced[stream].members)
     members = []
     for member in priced[stream].members:
         own = priced[member].policy
         epochs, tilt = read_epochs(db, member), largest_device_tilt(db, member)
         public = PublicAccount(theta, own.adversary, tilt, epochs)
-        one = LiveAccounts.under(member, own, public, device_thetas, IssuedNoise(member))
+        one = LiveAccounts.under(member, own, public, device_thetas, IssuedNoise(member), odd)
         one.follow_settings(db)
         members.append(one)
     if not priced[stream].alone:

@@ -7,7 +7,7 @@ back.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,11 @@ def left_out(db: Connection, stream: str) -> dict[str, LeftOut]:
         row.device: LeftOut(row.left_out, row.until, None if row.region is None else json.loads(row.region))
         for row in sorted(rows, key=lambda row: (row.device, row.until))
     }
+
+
+def left_out_of_all(db: Connection, streams: Iterable[str]) -> frozenset[str]:
+    """The devices that are left out of every one of these streams: what they publish is in no window of any."""
+    return frozenset.intersection(*(frozenset(left_out(db, stream)) for stream in streams))
 
 
 def leave_out(

@@ -1,6 +1,7 @@
 """The roster of a stream: the devices that its windows are about, whether their ticks arrive or not.
 
-Which devices a window counts is settled by its first tick. So how many devices and ticks a release is about does not
+Which devices a window counts is settled when it closes, by first batches and charged statistics: those that are members
+at its first tick. So how many devices and ticks a release is about does not
 depend on what arrived of them (docs/theory-world.md, Theorem 12).
 """
 

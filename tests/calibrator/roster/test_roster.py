@@ -12,9 +12,11 @@ from hushmq.broker.contract.messages import Release, decode
 from hushmq.broker.contract.policy_message import Window
 from hushmq.calibrator.calibrator_config import RosterSection
 from hushmq.calibrator.policy.window_span import Span
+from hushmq.calibrator.roster.left_out import leave_out, left_out_of_all, readmit
 from hushmq.calibrator.roster.roster_members import Membership, beginnings, member_ticks, members
 from hushmq.calibrator.roster.silence import silence_limit
 from hushmq.calibrator.store import tables as store
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from tests.calibrator.site import (
     START,
     STREAM,
@@ -48,6 +50,17 @@ def test_a_window_counts_who_is_a_member_at_its_first_tick() -> None:
     ]
     at = {first: members(found, Span(STREAM, "w", first, first + 19)) for first in (0, 20, 40)}
     assert at == {0: ["a"], 20: ["a", "b"], 40: ["a", "c"]}
+
+
+def test_an_account_leaves_out_who_is_left_out_of_all_its_streams(tmp_path: Path) -> None:
+    """Whoever one of them counts again, after `readmit`, is priced for all of them."""
+    with desk(sqlite(tmp_path)) as here, here.engine.begin() as db:
+        for stream in ("motion", "sound"):
+            leave_out(db, stream, dict.fromkeys(("a", "b"), BinaryTheta.point(0.1, 0.2)), since=5)
+        assert left_out_of_all(db, ["motion", "sound"]) == {"a", "b"}
+        readmit(db, "motion", "a")
+        assert left_out_of_all(db, ["motion", "sound"]) == {"b"}
+        assert left_out_of_all(db, ["sound"]) == {"a", "b"}
 
 
 def test_windows_begin_where_there_is_a_member() -> None:
