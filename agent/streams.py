@@ -35,6 +35,8 @@ class Streams:
         self._clock, self._log = clock, log
         self._alarms = RaisedAlarms(config.folder)
         self._watch_log = WatchLog(self._alarms, log)
+        self._stated: dict[str, StreamPolicy] = {}
+        """By stream the policy as ops stated it; what a stream follows also depends on those that share its account."""
 
     @property
     def periods(self) -> dict[str, int]:
@@ -76,9 +78,10 @@ class Streams:
 
     def _start(self, name: str, source: Source, policy: StreamPolicy) -> None:
         """Start a stream above its watermark."""
-        self.running[name] = Stream(
-            name, source, policy, clock=self._clock, outside=self._alarms.holds(name, policy)
-        )
+        if self._settings.policy is not None and name in self._settings.policy.streams:
+            self._stated[name] = self._settings.policy.streams[name]
+        outside = self._alarms.holds(name, self._stated[name])
+        self.running[name] = Stream(name, source, policy, clock=self._clock, outside=outside)
 
     def beat(
         self, schedule: BeatSchedule, *, final: bool = False
@@ -91,7 +94,7 @@ class Streams:
             beat = stream.beat(self._watermark(name), schedule, final=final)
             made += beat.made
             releases += self._release(stream, beat.closed)
-            self._watch_log.follow(name, stream.watch, stream.source.arrivals)
+            self._watch_log.follow(name, stream.watch, stream.source.arrivals, self._stated[name])
             elapsed = beat.elapsed
             if elapsed is None:
                 continue

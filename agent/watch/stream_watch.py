@@ -14,9 +14,9 @@ from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.pufferfish.inference.theta_test import ThetaTest
 
 WARN = 1e-3
-"""The probability that a stream within Θ is ever warned about, locally."""
+"""The probability that a stream within Θ is warned about, locally, for each start and each Θ."""
 ALARM = 1e-6
-"""The probability that a stream within Θ ever raises the alarm, on which the policy's action follows."""
+"""The probability that a stream within Θ raises the alarm, on which the policy's action follows, likewise."""
 COARSE_MS = 3_600_000
 """A stream stops at a multiple of this time: when exactly the alarm was raised is not shown."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from hushmq.agent.watch.arrival_rate import ArrivalRate
 from hushmq.agent.watch.raised_alarms import RaisedAlarms
 from hushmq.agent.watch.stream_watch import StreamWatch
+from hushmq.broker.contract.policy_message import StreamPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,10 @@ class WatchLog:
         self._alarms, self._log = alarms, log
         self._said: dict[str, _Said] = {}
 
-    def follow(self, stream: str, watch: StreamWatch, arrivals: ArrivalRate | None) -> None:
-        """Log what is new about a stream since the last call, and store its alarm."""
+    def follow(
+        self, stream: str, watch: StreamWatch, arrivals: ArrivalRate | None, stated: StreamPolicy
+    ) -> None:
+        """Log what is new about a stream since the last call, and store its alarm, for the policy as ops stated it."""
         said = self._said.get(stream, _Said())
         every_ms = None if arrivals is None else arrivals.every_ms
         self._said[stream] = _Said(watch.warned, watch.outside, said.repeating or every_ms is not None)
@@ -40,6 +43,6 @@ class WatchLog:
             )
         if watch.outside and policy.outside_theta != "warn":
             before = self._alarms.save_error
-            self._alarms.add(stream, policy)
+            self._alarms.add(stream, stated)
             if self._alarms.save_error not in {None, before}:
                 self._log.error("alarm_not_saved", stream=stream, error=self._alarms.save_error)
