@@ -10,10 +10,6 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.commands.json_file import JsonObject, Numbers, read_json
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain
 
-FORMAT = """REGIMES.json: a step first draws the new regime, then the bit by that regime's q and r:
-  {"regimes": {"transition": [[0.997, 0.003], [0.004, 0.996]],
-               "chains": [{"q": 0.047, "r": 0.383}, {"q": 0.454, "r": 0.026}]}}"""
-
 
 class ChainWithin(JsonObject):
     """The chain within one regime."""
