@@ -1,48 +1,35 @@
 """Exact discrete Laplace noise in integer arithmetic: P(k) ∝ e^(−|k|/scale).
 
-The sampler of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", Algorithms 1 and 2, from
-the operating system's generator. Adding it to a count costs a tilt of 1/scale wherever the count may change by one
-(docs/theory.md, section 2): two neighbouring counts give any output with probabilities at most e^(1/scale) apart.
+The difference of two geometric draws has this law: Σ_m P(m+k)·P(m) ∝ e^(−|k|/scale). Their digits are tossed from
+words of the operating system (pufferfish/noise/geometric_digits.py). Adding the noise to a count costs a tilt of
+1/scale wherever the count may change by one (docs/theory.md, section 2): two neighbouring counts give any output with
+probabilities at most e^(1/scale) apart. Many draws at once: pufferfish/noise/noise_arrays.py.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from math import exp
-from secrets import randbelow
+
+from hushmq.pufferfish.noise.geometric_digits import coins_of
+from hushmq.pufferfish.noise.random_words import random_words
 
 
 def discrete_laplace(scale: Fraction) -> int:
-    """One exact draw; ValueError unless the scale is positive."""
-    if scale <= 0:
-        raise ValueError(f"scale is {scale}; it must be positive")
-    while True:
-        magnitude = geometric(scale)
-        negative = bool(randbelow(2))
-        if magnitude or not negative:  # reject −0, or 0 would be twice as likely
-            return -magnitude if negative else magnitude
+    """One exact draw; ValueError unless the scale is positive and at most 2^50."""
+    return geometric(scale) - geometric(scale)
 
 
 def geometric(scale: Fraction) -> int:
     """One draw of m ≥ 0 with P(m) ∝ e^(−m/scale)."""
-    # m = ⌊x/d⌋ of a geometric x with P(x) ∝ e^(−x/n), where scale = n/d: then P(m) ∝ e^(−m·d/n).
-    n, d = scale.numerator, scale.denominator
-    while True:
-        rest = randbelow(n)
-        if _happens(rest, n):
-            break
-    whole = 0
-    while _happens(1, 1):
-        whole += 1
-    return (rest + n * whole) // d
-
-
-def _happens(numerator: int, denominator: int) -> bool:
-    """True with probability e^(−numerator/denominator), for a fraction in [0, 1], by its alternating series."""
-    k = 1
-    while randbelow(denominator * k) < numerator:
-        k += 1
-    return k % 2 == 1
+    coins = coins_of(scale)
+    words = random_words(len(coins.coins))
+    drawn = 0
+    for i, (coin, word, low, high) in enumerate(zip(coins.coins, words, coins.low, coins.high, strict=True)):
+        drawn |= (coin.decide(word) if low <= word < high else word < low) << i
+    if drawn >> coins.digits:  # once in 2^64 draws
+        return drawn + (geometric(coins.rest()) << coins.digits)
+    return drawn
 
 
 def standard_deviation(scale: float) -> float:

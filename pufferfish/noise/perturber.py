@@ -13,7 +13,6 @@ outputs one is ever used, and for each state the words that give an output are a
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -21,8 +20,9 @@ from fractions import Fraction
 from itertools import accumulate, chain, pairwise
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.noise.random_words import WORD, random_words
 
-_RANGE = 1 << 64
+_RANGE = 1 << WORD
 
 
 def threshold(probability: float) -> int:
@@ -41,7 +41,7 @@ class Perturber:
     def prepare(self, count: int) -> BitDraws:
         """The noise of `count` ticks, drawn before their states are known."""
         flip0, flip1 = self._thresholds
-        words = _words(count)
+        words = random_words(count)
         return BitDraws(bytes([word < flip0 for word in words]), bytes([word >= flip1 for word in words]))
 
     def perturb(self, states: Iterable[int]) -> bytes:
@@ -164,7 +164,7 @@ class CategoryPerturber:
     def prepare(self, count: int) -> CategoryDraws:
         """The noise of `count` ticks, drawn before their states are known."""
         cuts = self._cuts
-        return CategoryDraws([bisect_right(cuts, word) for word in _words(count)], self._outputs)
+        return CategoryDraws([bisect_right(cuts, word) for word in random_words(count)], self._outputs)
 
     def perturb(self, states: Iterable[int]) -> bytes:
         """One perturbed byte, the number of an output, for each state."""
@@ -186,8 +186,3 @@ class CategoryDraws(Draws):
     def _select(self, states: bytes) -> bytes:
         outputs = self._outputs
         return bytes([outputs[state][cell] for state, cell in zip(states, self._cells, strict=True)])
-
-
-def _words(count: int) -> memoryview:
-    """64-bit words from the operating system's generator."""
-    return memoryview(os.urandom(8 * count)).cast("Q")

@@ -187,7 +187,7 @@ def test_noise_is_drawn_before_the_state_is_known(
     def forbidden(*_: object) -> None:
         raise AssertionError("drawn or compared after the state was known")
 
-    monkeypatch.setattr("hushmq.pufferfish.noise.perturber._words", forbidden)
+    monkeypatch.setattr("hushmq.pufferfish.noise.perturber.random_words", forbidden)
     monkeypatch.setattr("hushmq.pufferfish.noise.perturber.bisect_right", forbidden)
     assert len(draws.select([n % 2 for n in range(300)])) == 300
 
@@ -239,7 +239,7 @@ def test_every_word_gives_each_state_the_output_that_its_own_row_states(k: int) 
     emission = [[share / sum(row) for share in row] for row in emission]
     rows = [list(accumulate(row))[:-1] for row in word_counts(emission)]
     words = sorted({bound + off for row in rows for bound in row for off in (-1, 0, 1)} | {0, WORDS - 1})
-    with patch("hushmq.pufferfish.noise.perturber._words", lambda _: words):
+    with patch("hushmq.pufferfish.noise.perturber.random_words", lambda _: words):
         perturber = CategoryPerturber(emission)
         for state, row in enumerate(rows):
             found = perturber.perturb([state] * len(words))
@@ -251,7 +251,7 @@ def test_every_word_gives_each_bit_the_output_that_its_own_threshold_states() ->
     noise = BinaryNoise(0.3, 0.2)
     flips = (threshold(noise.rho0), threshold(noise.rho1))
     words = [bound + off for bound in flips for off in (-1, 0, 1)] + [0, WORDS - 1]
-    with patch("hushmq.pufferfish.noise.perturber._words", lambda _: words):
+    with patch("hushmq.pufferfish.noise.perturber.random_words", lambda _: words):
         for state in (0, 1):
             found = Perturber(noise).perturb([state] * len(words))
             assert list(found) == [state ^ (word < flips[state]) for word in words]
