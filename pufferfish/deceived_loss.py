@@ -19,20 +19,24 @@ _LARGEST = 64.0
 """No stream has a tilt beyond this one."""
 
 
-def deceived_loss(start: Theta, floor: Theta, epsilon: float, adversary: Adversary) -> float:
+def deceived_loss(
+    start: Theta, floor: Theta, epsilon: float, adversary: Adversary, *, stride: int = 1
+) -> float:
     """The loss of a chain in `start` under the least noise that keeps ε for the floor; infinite if none is proved."""
-    tau0, tau1 = floor.largest_tilts(epsilon, adversary)
+    tau0, tau1 = floor.largest_tilts(epsilon, adversary, stride=stride)
     if not (tau0 > 0 and tau1 > 0):
         return 0.0  # no noise keeps ε under the floor, so nothing is published
-    alone0 = _alone(tau0, lambda tau: floor.constant_loss(tau, 0.0, adversary) <= epsilon)
-    alone1 = _alone(tau1, lambda tau: floor.constant_loss(0.0, tau, adversary) <= epsilon)
-    return start.constant_loss(alone0, alone1, adversary)
+    alone0 = _alone(tau0, lambda tau: floor.constant_loss(tau, 0.0, adversary, stride=stride) <= epsilon)
+    alone1 = _alone(tau1, lambda tau: floor.constant_loss(0.0, tau, adversary, stride=stride) <= epsilon)
+    return start.constant_loss(alone0, alone1, adversary, stride=stride)
 
 
-def deceived_public_loss(start: Theta, floor: Theta, epsilon: float, adversary: Adversary) -> float:
+def deceived_public_loss(
+    start: Theta, floor: Theta, epsilon: float, adversary: Adversary, *, stride: int = 1
+) -> float:
     """The same for who reads releases only: windows tilt no tick by more than the floor allows in both directions."""
-    tau = min(floor.largest_tilts(epsilon, adversary))
-    return start.constant_loss(tau, tau, adversary) if tau > 0 else 0.0
+    tau = min(floor.largest_tilts(epsilon, adversary, stride=stride))
+    return start.constant_loss(tau, tau, adversary, stride=stride) if tau > 0 else 0.0
 
 
 def _alone(tau: float, keeps: Callable[[float], bool]) -> float:

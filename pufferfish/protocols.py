@@ -6,7 +6,7 @@ class it handles. Values of one stream belong to one model: `intersect` and `hul
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, Self
 
 from hushmq.pufferfish.adversary import Adversary
@@ -37,6 +37,10 @@ class Noise(Protocol):
 
     def with_tilts(self, tau0: float, tau1: float) -> Self:
         """The noise of the same kind with at most these tilts that leaves the most signal."""
+
+    @property
+    def laws(self) -> Sequence[Sequence[float]]:
+        """For each state, the probabilities of what is sent in it."""
 
     def frequency_weights(self) -> list[list[float]]:
         """Rows of weights a, one for each frequency that is estimated: the mean of a[z] over outputs z is unbiased."""
@@ -69,7 +73,12 @@ class Timeline(Protocol):
 
 
 class Theta(Protocol):
-    """Θ, the set of chains an adversary may believe in; a frozen, hashable value."""
+    """Θ, the set of chains an adversary may believe in, tick by tick; a frozen, hashable value.
+
+    A stream with a `stride` publishes one of every so many ticks, those of a device exactly so far apart, and its
+    history is counted in strides. Its price is for secrets at every tick. Where nothing is proved for a stride,
+    `constant_loss` is infinite, `largest_tilts` are 0, and all else raises ValueError.
+    """
 
     @property
     def states(self) -> int:
@@ -96,33 +105,44 @@ class Theta(Protocol):
         """The smallest Θ of the same form that contains both."""
 
     def timeline(
-        self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
+        self,
+        adversary: Adversary,
+        entries: Iterable[Entry] = (),
+        ticks: Ticks | None = None,
+        *,
+        stride: int = 1,
     ) -> Timeline:
         """A history under Θ, to be priced as it grows; ValueError where the adversary is not supported.
 
         With `ticks` its price is the largest loss at these; entries anywhere else still tell something about them.
         """
 
-    def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
+    def constant_loss(self, tau0: float, tau1: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The loss of these tilts at every tick for ever, worst over Θ; infinite where nothing is proved. Memoised."""
 
-    def largest_tilts(self, epsilon: float, adversary: Adversary) -> tuple[float, float]:
+    def largest_tilts(self, epsilon: float, adversary: Adversary, *, stride: int = 1) -> tuple[float, float]:
         """The largest tilts at every tick for ever whose loss is within ε; 0 where there are none. Memoised."""
 
     def method_error(self, method: Method, adversary: Adversary) -> str | None:
         """Why the window method does not hold under this Θ against the adversary; None if it does."""
 
-    def window_limit(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+    def window_limit(self, method: Method, epsilon: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The largest tilt at every tick for ever that the method allows; ValueError where it does not hold."""
 
-    def window_tilt(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+    def window_tilt(self, method: Method, epsilon: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The largest tilt at every tick for ever that the method allows and a timeline prices within ε. Memoised.
 
         0 if there is none; ValueError where the method does not hold.
         """
 
     def optimal_noise(
-        self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0, share: float = 1.0
+        self,
+        epsilon: float,
+        adversary: Adversary,
+        device_tilt: float = 0.0,
+        share: float = 1.0,
+        *,
+        stride: int = 1,
     ) -> Noise:
         """The noise with the most signal whose loss on an endless stream is within ε.
 

@@ -25,3 +25,10 @@ def adversary_error(method: Method, adversary: Adversary) -> str | None:
     if method in {"least-noise", "tilted-quilt"} or adversary != "informed":
         return None
     return f"{method} holds for the prior and the undecided adversary, not for the {adversary} one: use tilted-quilt"
+
+
+def stride_error(method: Method) -> str | None:
+    """Why the method is invalid for a stream that publishes one of several ticks; None if it is valid."""
+    if method in {"least-noise", "tilted-quilt"}:
+        return None
+    return f"{method} is for streams that publish every tick: use tilted-quilt, or a stride of 1"

@@ -100,6 +100,11 @@ class BinaryNoise:
         """As `of_tilts`."""
         return BinaryNoise.of_tilts(tau0, tau1)
 
+    @property
+    def laws(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """For each state, the probabilities of what is sent in it."""
+        return (1 - self.rho0, self.rho0), (self.rho1, 1 - self.rho1)
+
     def frequency_weights(self) -> list[list[float]]:
         """One row, for state 1: the count of ones alone gives both frequencies."""
         return [[0.0, 1.0 / self.signal]]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.undecided import spread_error
+from hushmq.pufferfish.window_method import stride_error
 
 if TYPE_CHECKING:
     from hushmq.pufferfish.protocols import Theta, Timeline
@@ -106,23 +107,34 @@ class BinaryTheta:
         return corners
 
     def timeline(
-        self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
+        self,
+        adversary: Adversary,
+        entries: Iterable[Entry] = (),
+        ticks: Ticks | None = None,
+        *,
+        stride: int = 1,
     ) -> Timeline:
         """A history under Θ, to be priced as it grows; with `ticks`, at these alone."""
-        from hushmq.pufferfish.binary import binary_timeline  # noqa: PLC0415  # an engine
+        from hushmq.pufferfish.binary import binary_timeline, strided_theta  # noqa: PLC0415  # engines
 
+        if stride != 1:
+            return strided_theta.timeline(self, adversary, entries, stride=stride, ticks=ticks)
         return binary_timeline.timeline(self, adversary, entries, ticks=ticks)
 
-    def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
+    def constant_loss(self, tau0: float, tau1: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The loss of an endless stream with these tilts at every tick, for the worst chain of Θ."""
-        from hushmq.pufferfish.binary import stream_loss  # noqa: PLC0415  # an engine
+        from hushmq.pufferfish.binary import stream_loss, strided_theta  # noqa: PLC0415  # engines
 
+        if stride != 1:
+            return strided_theta.constant_loss(self, tau0, tau1, adversary, stride)
         return stream_loss.constant_loss(self, tau0, tau1, adversary)
 
-    def largest_tilts(self, epsilon: float, adversary: Adversary) -> tuple[float, float]:
+    def largest_tilts(self, epsilon: float, adversary: Adversary, *, stride: int = 1) -> tuple[float, float]:
         """The largest constant tilts with a loss of at most ε on an endless stream."""
-        from hushmq.pufferfish.binary import stream_loss  # noqa: PLC0415  # an engine
+        from hushmq.pufferfish.binary import stream_loss, strided_theta  # noqa: PLC0415  # engines
 
+        if stride != 1:
+            return strided_theta.largest_tilts(self, epsilon, adversary, stride)
         return stream_loss.cached_largest_tilts(self, epsilon, adversary)
 
     def method_error(self, method: Method, adversary: Adversary) -> str | None:
@@ -131,25 +143,40 @@ class BinaryTheta:
 
         return binary_window.method_error(self, method, adversary)
 
-    def window_limit(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+    def window_limit(self, method: Method, epsilon: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The largest tilt at every tick for ever that the method allows; ValueError where it does not hold."""
         from hushmq.pufferfish.binary import binary_window  # noqa: PLC0415  # an engine
 
+        if stride != 1:
+            if (reason := stride_error(method)) is not None:
+                raise ValueError(reason)
+            return min(self.largest_tilts(epsilon, adversary, stride=stride))
+
         return binary_window.window_limit(self, method, epsilon, adversary)
 
-    def window_tilt(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+    def window_tilt(self, method: Method, epsilon: float, adversary: Adversary, *, stride: int = 1) -> float:
         """As `window_limit`: a timeline prices exactly."""
-        return self.window_limit(method, epsilon, adversary)
+        return self.window_limit(method, epsilon, adversary, stride=stride)
 
     def optimal_noise(
-        self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0, share: float = 1.0
+        self,
+        epsilon: float,
+        adversary: Adversary,
+        device_tilt: float = 0.0,
+        share: float = 1.0,
+        *,
+        stride: int = 1,
     ) -> BinaryNoise:
         """The optimum in closed form, or what `device_tilt` leaves of a share of the largest tilts.
 
         ValueError if it leaves nothing.
         """
-        from hushmq.pufferfish.binary import stream_loss  # noqa: PLC0415  # an engine
+        from hushmq.pufferfish.binary import stream_loss, strided_theta  # noqa: PLC0415  # engines
 
+        if stride != 1:
+            if device_tilt:
+                raise ValueError("device windows are not priced beside a stride")
+            return strided_theta.optimal_noise(self, epsilon, adversary, stride, share)
         if not device_tilt and share == 1.0:
             return stream_loss.optimal_noise(self, epsilon, adversary)
         if adversary == "undecided" and (reason := spread_error(self, epsilon)) is not None:

@@ -58,6 +58,12 @@ def changing_chains(
     return [favouring(theta, state, adversary, largest_tilts[state]) for state in (0, 1)]
 
 
+def stationary_chains(q: float, r: float, _largest_tilts: tuple[float, float]) -> list[ChangingChain]:
+    """One chain with q + r < 1, of which the adversary knows no states (docs/theory.md, Theorem 1)."""
+    sides = ChangingSide.of_kernel(q, r), ChangingSide.of_kernel(r, q)
+    return [ChangingChain(state, side, side) for state, side in enumerate(sides)]
+
+
 def splits_by_state(theta: BinaryTheta) -> bool:
     """Whether a loss favouring one state depends on the tilts towards it alone: where no chain has q + r > 1."""
     return theta.q_high + theta.r_high <= _LARGEST_SUM

@@ -1,104 +1,214 @@
-"""The largest loss on a timeline under a Θ of several chains: a few evaluations per run, for both adversaries.
+"""The largest loss on a timeline of sides that are maps in pieces: a few evaluations per run, for both adversaries.
 
-Along a run what the outputs before a tick say moves towards a fixed point by a map with a slope between 0 and 1: from
-below, its rises become smaller from tick to tick, so it is concave along the run, and so is what the outputs after the
-tick say. The loss is then concave too, and largest where its rise changes sign; in all other cases it is largest at an
-end of the run (docs/theory-world.md, Theorem 16).
+One pass over the runs in each direction finds what the outputs before and after each run say; it goes on from an
+earlier pass over much the same runs (pufferfish/binary/side_sweep.py). Along a run each side moves monotonically, which
+bounds its losses; few runs remain that could have the largest one.
+
+Towards a fixed point a side moves by a map with a slope between 0 and 1: from below, its rises become smaller from tick
+to tick, so it is concave along the run. The loss is then concave too, and largest where its rise changes sign; in all
+other cases it is largest at an end of the run (docs/theory-world.md, Theorem 16).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from hushmq.pufferfish.adversary import Adversary
-from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.changing_chain import ChangingChain, changing_chains
-from hushmq.pufferfish.binary.changing_side import ChangingSide
-from hushmq.pufferfish.binary.directed_chain import forgetting_time
-from hushmq.pufferfish.binary.prior_search import LossAtTick
+from hushmq.pufferfish.binary.changing_chain import ChangingChain
+from hushmq.pufferfish.binary.prior_search import NO_LOSS, LossAtTick
+from hushmq.pufferfish.binary.run_maps import RunMaps, bounds_over
+from hushmq.pufferfish.binary.side_sweep import CLOSE, SideSweep
+from hushmq.pufferfish.timeline.entry import Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
+
+Chains = Callable[[tuple[float, float]], list[ChangingChain]]
+"""The chains to be searched, if no tilts towards 0 and towards 1 exceed these."""
+
+_ROUNDED = 2.0**-49
+"""Exceeds the rounding error of one run in a pass."""
+
+_NEAR = 2.0**-33
+"""A loss so much nearer to the largest one is not searched for: its bound is stated."""
+
+MOST_UNUSED = 4096
+"""Shapes of runs that are remembered beyond those in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """One chain: the shape of each run, what is said before it, and what is said from it on, with one value more."""
+
+    numbers: list[int]
+    before: array[float]
+    after: array[float]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedRuns:
+    """The runs of a timeline, all that was found about them, and their largest loss."""
+
+    runs: TiltRuns
+    passes: list[_Passes]
+    largest: LossAtTick
+    bound: float
+    """No loss exceeds the largest or this one."""
+    additions: int
+
+    @property
+    def tolerance(self) -> float:
+        """What rounding, passes that ended early and runs that were not searched add to the largest loss at most."""
+        rounded = 2.0 * (len(self.runs.tilts) * _ROUNDED + self.additions * CLOSE)
+        return max(self.bound - self.largest[0], 0.0) + rounded
 
 
 class ChangingSearch:
     """The search for timelines of no larger tilts than those it was made for."""
 
-    tolerance = 0.0
-
     def __init__(
-        self, theta: BinaryTheta, adversary: Adversary, largest_tilts: tuple[int, int] = (0, 0)
+        self, chains: Chains, largest_tilts: tuple[int, int] = (0, 0), *, for_all_tilts: bool = False
     ) -> None:
-        self._theta, self._adversary, self._largest_tilts = theta, adversary, largest_tilts
-        self.forgetting_time = max(forgetting_time(q, r) for q, r in theta.worst_corners())
-        self._chains = changing_chains(
-            theta, adversary, (to_nats(largest_tilts[0]), to_nats(largest_tilts[1]))
-        )
+        """`for_all_tilts`: the chains are the same whatever the largest tilts are."""
+        self._of_tilts, self._largest_tilts, self._for_all_tilts = chains, largest_tilts, for_all_tilts
+        self._chains = chains((to_nats(largest_tilts[0]), to_nats(largest_tilts[1])))
+        self._maps = [RunMaps() for _ in self._chains]
+        self._sweeps = [
+            (SideSweep(chain.left, maps), SideSweep(chain.right, maps))
+            for chain, maps in zip(self._chains, self._maps, strict=True)
+        ]
 
     def up_to(self, tilts: Iterable[tuple[int, int]]) -> ChangingSearch:
         """The search for a timeline with these tilts too: this one, unless they are larger."""
+        if self._for_all_tilts:
+            return self
         pairs = [self._largest_tilts, *tilts]
         largest = max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
-        if largest == self._largest_tilts:
+        return self if largest == self._largest_tilts else ChangingSearch(self._of_tilts, largest)
+
+    def fresh(self, found: SearchedRuns) -> ChangingSearch:
+        """The same search; one that remembers nothing, if this one remembers many shapes that are not in use."""
+        most = 2 * len(found.runs.tilts) + MOST_UNUSED
+        if all(len(maps.shapes) <= most for maps in self._maps):
             return self
-        return ChangingSearch(self._theta, self._adversary, largest)
+        return ChangingSearch(self._of_tilts, self._largest_tilts, for_all_tilts=self._for_all_tilts)
 
-    def largest_loss(self, runs: TiltRuns, first: int, last: int, best: LossAtTick) -> LossAtTick:
-        """The larger of `best` and the largest loss at the ticks first…last, with its tick."""
-        window = runs.runs_touching(first, last)
-        for chain in self._chains:
-            best = largest_changing_loss(runs, chain, window, self.forgetting_time, best)
-        return best
+    def searched(self, runs: TiltRuns, ticks: Ticks | None = None) -> SearchedRuns:
+        """All of the runs; with `ticks` their largest loss at these."""
+        passes = []
+        for number, (left, right) in enumerate(self._sweeps):
+            numbers = self._numbers(number, runs, range(len(runs.tilts)))
+            after = right.values(numbers[::-1], 0.0)
+            after.reverse()
+            passes.append(_Passes(numbers, left.values(numbers, 0.0), after))
+        found = NO_LOSS, 0.0
+        for number, one in enumerate(passes):
+            found = self._largest(number, runs, one, range(len(runs.tilts)), ticks, *found)
+        return SearchedRuns(runs, passes, *found, 0)
+
+    def searched_after(
+        self, earlier: SearchedRuns, runs: TiltRuns, changed: Ticks, ticks: Ticks | None = None
+    ) -> SearchedRuns:
+        """The same, where the runs have larger tilts than earlier ones at the changed ticks, and at no others."""
+        old, new = len(earlier.runs.tilts), len(runs.tilts)
+        # So many runs at the beginning and at the end are as they were; their neighbours may have grown.
+        first = min(max(bisect_right(earlier.runs.edges, changed[0] - 1) - 1, 0), old)
+        last = max(old - bisect_left(earlier.runs.edges, changed[1] + 2), 0)
+        passes, found = [], (earlier.largest, earlier.bound)
+        for number, (left, right) in enumerate(self._sweeps):
+            was = earlier.passes[number]
+            between = self._numbers(number, runs, range(first, new - last))
+            numbers = was.numbers[:first] + between + was.numbers[old - last :]
+            tail = left.values(numbers[first:], was.before[first], was.before[old - last :])
+            head = right.values(numbers[: new - last][::-1], was.after[old - last], was.after[first::-1])
+            head.reverse()
+            reached, begun = first + len(tail), new - last + 1 - len(head)
+            # Where both passes ended early, what they left out is as it was.
+            before = was.before[:first] + tail + was.before[reached - new + old :]
+            after = was.after[:begun] + head + was.after[old - last + 1 :]
+            passes.append(one := _Passes(numbers, before, after))
+            window = range(max(min(begun - 1, first), 0), min(max(reached + 1, new - last), new))
+            found = self._largest(number, runs, one, window, ticks, *found)
+        return SearchedRuns(runs, passes, *found, earlier.additions + 1)
+
+    def _numbers(self, number: int, runs: TiltRuns, places: range) -> list[int]:
+        """The shapes of some runs for one of the chains."""
+        state, maps, edges = self._chains[number].state, self._maps[number], runs.edges
+        return [
+            maps.number((to_nats(_tilt_of(runs.tilts[k], state)), edges[k + 1] - edges[k])) for k in places
+        ]
+
+    def _largest(
+        self,
+        number: int,
+        runs: TiltRuns,
+        one: _Passes,
+        window: range,
+        ticks: Ticks | None,
+        best: LossAtTick,
+        limit: float,
+    ) -> tuple[LossAtTick, float]:
+        """The larger of `best` and the largest loss found in the runs of the window; a limit to all others."""
+        if ticks is not None:
+            inside = runs.runs_touching(*ticks)
+            window = range(max(window.start, inside.start), min(window.stop, inside.stop))
+        if not window:
+            return best, limit
+        chain, shapes = self._chains[number], self._maps[number].shapes
+        taus = [shapes[shape][0] for shape in one.numbers[window.start : window.stop]]
+        part = slice(window.start, window.stop + 1)
+        loss, tick = best
+        searched: dict[int, tuple[float, float, float]] = {}
+        for bound, i in bounds_over(taus, one.before[part], one.after[part], chain.ceiling, loss):
+            if bound <= loss * (1.0 + _NEAR):
+                limit = max(limit, bound)
+                break
+            k = window.start + i
+            shape, ends = one.numbers[k], (one.before[k], one.after[k + 1])
+            tau, length = shapes[shape]
+            rising = one.before[k + 1] > one.before[k] and one.after[k] > one.after[k + 1]
+            # A side that says more before a run says no more than that after any of its ticks.
+            left, right, there = searched.get(shape, (0.0, 0.0, math.inf))
+            most = there + max(ends[0] - left, 0.0) + max(ends[1] - right, 0.0)
+            if rising and most > loss * (1.0 + _NEAR):
+                most = min(most, tau + _below_tangents(chain, tau, length - 1, *ends))
+            if most <= loss * (1.0 + _NEAR):
+                limit = max(limit, most)
+                continue
+            here, place = _largest_in_run(chain, tau, length - 1, *ends, rising=rising)
+            here = tau + min(here, chain.ceiling)
+            searched[shape] = *ends, here
+            if here > loss:
+                loss, tick = here, runs.edges[k] + place
+        return (loss, tick), limit
 
 
-def largest_changing_loss(
-    runs: TiltRuns, chain: ChangingChain, window: range, forgetting_time: int, best: LossAtTick
-) -> LossAtTick:
-    """The larger of `best` and the largest loss in the runs of the window, with its tick."""
-    edges = runs.edges
-    nearby = runs.runs_touching(edges[window.start] - forgetting_time, edges[window.stop] + forgetting_time)
-    taus = {k: to_nats(tilt_of(runs.tilts[k], chain)) for k in nearby}
-    lengths = {k: edges[k + 1] - edges[k] for k in nearby}
-    # What is beyond the forgetting time is forgotten; the largest value keeps the result an upper bound.
-    begin = chain.left.largest if nearby.start else 0.0
-    end = chain.right.largest if nearby.stop < len(runs.tilts) else 0.0
-    lefts = dict(_before_each(nearby, taus, lengths, chain.left, begin))
-    rights = dict(_before_each(reversed(nearby), taus, lengths, chain.right, end))
-    loss, tick = best
-    for k in window:
-        tau = taus[k]
-        settled = chain.left.endless(tau), chain.right.endless(tau)
-        if tau + min(max(lefts[k], settled[0]) + max(rights[k], settled[1]), chain.ceiling) <= loss:
-            continue
-        here, place = _largest_in_run(chain, tau, lengths[k] - 1, lefts[k], rights[k], settled)
-        here = min(here, chain.ceiling)
-        if tau + here > loss:
-            loss, tick = tau + here, edges[k] + place
-    return loss, tick
+def _tilt_of(tilts: tuple[int, int], state: int | None) -> int:
+    """The tilt that counts."""
+    return max(tilts) if state is None else tilts[state]
 
 
-def tilt_of(tilts: tuple[int, int], chain: ChangingChain) -> int:
-    """The tilt that counts for the chain."""
-    return max(tilts) if chain.state is None else tilts[chain.state]
-
-
-def _before_each(
-    order: Iterable[int], taus: dict[int, float], lengths: dict[int, int], side: ChangingSide, x: float
-) -> Iterator[tuple[int, float]]:
-    """For each run, what all runs before it say, if those before the first say x."""
-    for k in order:
-        yield k, x
-        x = side.advance(taus[k], lengths[k], x)
+def _below_tangents(chain: ChangingChain, tau: float, last: int, left: float, right: float) -> float:
+    """An upper bound on the sum of both sides in a run in which both rise: they are concave."""
+    rises = chain.left.advance(tau, 1, left) - left, chain.right.advance(tau, 1, right) - right
+    return left + right + last * max(*rises, 0.0)
 
 
 def _largest_in_run(
-    chain: ChangingChain, tau: float, last: int, left: float, right: float, settled: tuple[float, float]
+    chain: ChangingChain, tau: float, last: int, left: float, right: float, *, rising: bool
 ) -> tuple[float, int]:
-    """The largest sum of both sides in a run, and its offset."""
+    """The largest sum of both sides in a run, and its offset.
+
+    `rising`: both sides say more after the run than before it.
+    """
+    before, after = chain.left.path(tau, last, left), chain.right.path(tau, last, right)
 
     def both(place: int) -> float:
-        return chain.left.advance(tau, place, left) + chain.right.advance(tau, last - place, right)
+        return before.at(place) + after.at(last - place)
 
     places = {0, last}
-    if left < settled[0] and right < settled[1]:
+    if rising:
         low, high = 0, last
         while low < high:
             middle = (low + high) // 2

@@ -15,7 +15,7 @@ e^(x/2), and a run of any length costs a few evaluations.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -23,6 +23,9 @@ from hushmq.pufferfish.binary.ratio_orbit import Orbit, orbit_of
 
 # Pieces are passed in order; what goes back and forth after this many differs by rounding alone.
 _MAX_PIECES = 256
+
+# Pieces for one tilt that are remembered at most.
+_KEPT = 16_384
 
 # α of a chain with less correlation; a smaller α only raises the bounds.
 _LARGEST_ALPHA = 1.0 - 2.0**-30
@@ -34,6 +37,12 @@ class Kernel(NamedTuple):
     q: float
     r: float
     share: int
+
+    def image(self, ratio: float) -> float:
+        """What a step maps e^(Δ/share) to."""
+        if ratio == math.inf:
+            return (1.0 - self.q) / self.r
+        return ((1.0 - self.q) * ratio + self.q) / (self.r * ratio + 1.0 - self.r)
 
     def inverse(self, x: float) -> float:
         """The Δ that a step maps to x; infinite if every Δ stays below."""
@@ -50,13 +59,10 @@ class _Piece(NamedTuple):
     level: float = 0.0
 
 
-def _upper(leg: _Leg) -> float:
-    return leg.upper
-
-
 class _Leg(NamedTuple):
     """A piece for one tilt."""
 
+    low: float
     upper: float
     orbit: Orbit | None
     share: int
@@ -71,6 +77,52 @@ class _Leg(NamedTuple):
     @property
     def fixed_point(self) -> float:
         return self.level if self.orbit is None else self.share * math.log(self.orbit.fixed_point)
+
+    def leaves(self, ticks: int, x: float, tau: float) -> int | None:
+        """The first tick at which x is in another piece, before these have passed; None if there is none."""
+
+        def inside(tick: int) -> bool:
+            return self.low < self.advance(tick, x) + tau <= self.upper
+
+        if ticks <= 1 or inside(ticks - 1):
+            return None  # the orbit is monotone
+        if self.orbit is None:
+            return 1
+        # (y−C∞)/(y−C₋) is multiplied by μ at each tick: the tick is known up to rounding.
+        edge = self.upper if self.orbit.advance(1, y := math.exp(x / self.share)) > y else self.low
+        last = ticks - 1
+        guess = self.orbit.ticks_between(y, math.exp((edge - tau) / self.share))
+        near = min(max(int(min(guess, float(last))), 1), last)
+        step = 1
+        if inside(near):
+            stays = near
+            while near < last and inside(near := min(near + step, last)):
+                stays, step = near, 2 * step
+            leaves = near
+        else:
+            leaves = near
+            while near > 0 and not inside(near := max(near - step, 0)):
+                leaves, step = near, 2 * step
+            stays = near
+        while leaves - stays > 1:
+            middle = (stays + leaves) // 2
+            stays, leaves = (middle, leaves) if inside(middle) else (stays, middle)
+        return leaves
+
+
+class RunPath:
+    """What the outputs say along a run: where it enters each piece, and what they say there."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.values: list[float] = []
+        self.legs: list[_Leg] = []
+
+    def at(self, tick: int) -> float:
+        """What they say after so many ticks of the run."""
+        place = max(bisect_right(self.offsets, tick) - 1, 0)
+        passed = tick - self.offsets[place]
+        return self.legs[place].advance(passed, self.values[place]) if passed else self.values[place]
 
 
 def alpha_of(q: float, r: float) -> float:
@@ -91,12 +143,18 @@ class ChangingSide:
         self.largest = -2.0 * math.log(alpha)
         """No tilts make the outputs say more."""
         self.pieces = pieces
-        self._legs: dict[float, list[_Leg]] = {}
+        self._uppers = [piece.upper for piece in pieces]
+        self._legs: dict[tuple[float, int], _Leg] = {}
 
     @classmethod
     def of_any_odds(cls, alpha: float) -> ChangingSide:
         """Nothing is assumed about the expected odds."""
         return cls(alpha, [_Piece(math.inf, unconfined(alpha))])
+
+    @classmethod
+    def of_kernel(cls, q: float, r: float) -> ChangingSide:
+        """The kernel is always the same, and the expected odds are its own, r/q."""
+        return cls(alpha_of(q, r), [_Piece(math.inf, Kernel(q, r, 1))])
 
     @classmethod
     def of_odds_between(cls, q: float, r: float, low: float, high: float) -> ChangingSide:
@@ -137,54 +195,55 @@ class ChangingSide:
 
     def advance(self, tau: float, ticks: int, x: float) -> float:
         """What the outputs say after a run of ticks with tilt τ, if before it they said x."""
+        if ticks == 0:
+            return x
+        if ticks == 1:
+            return self._leg(tau, x).advance(1, x)
+        return self.path(tau, ticks, x).at(ticks)
+
+    def path(self, tau: float, ticks: int, x: float) -> RunPath:
+        """What the outputs say at each of so many ticks of a run with tilt τ, if before it they said x."""
+        path, passed = RunPath(), 0
         for _ in range(_MAX_PIECES):
-            low, leg = self._leg(tau, x)
-            if ticks <= 1 or self._within(leg.advance(ticks - 1, x) + tau, low, leg.upper):
-                return leg.advance(ticks, x) if ticks else x
-            # The first tick outside of the piece; the orbit is monotone.
-            inside, outside = 0, ticks - 1
-            while outside - inside > 1:
-                middle = (inside + outside) // 2
-                if self._within(leg.advance(middle, x) + tau, low, leg.upper):
-                    inside = middle
-                else:
-                    outside = middle
-            x, ticks = leg.advance(outside, x), ticks - outside
-        return max(x, self.endless(tau))
+            leg = self._leg(tau, x)
+            path.offsets.append(passed)
+            path.values.append(x)
+            path.legs.append(leg)
+            left = leg.leaves(ticks - passed, x, tau)
+            if left is None:
+                return path
+            x, passed = leg.advance(left, x), passed + left
+        path.offsets.append(passed)
+        path.values.append(held := max(x, self.endless(tau)))
+        path.legs.append(_Leg(-math.inf, math.inf, None, 1, held))
+        return path
 
     def endless(self, tau: float) -> float:
         """What the outputs say if they go on for ever with tilt τ: the fixed point."""
         if tau == 0.0:
             return 0.0
-        legs = self._legs_of(tau)
         # Above the fixed point the map lies below the identity.
-        place = bisect_left(legs, True, key=lambda leg: _beyond_fixed_point(leg, tau))
-        return max(legs[min(place, len(legs) - 1)].fixed_point, 0.0)
+        places = range(len(self.pieces))
+        place = bisect_left(places, True, key=lambda one: _beyond_fixed_point(self._at(tau, one), tau))
+        return max(self._at(tau, min(place, len(places) - 1)).fixed_point, 0.0)
 
-    def _leg(self, tau: float, x: float) -> tuple[float, _Leg]:
-        """The piece that x is in, and its lower end."""
-        legs = self._legs_of(tau)
-        place = min(bisect_left(legs, x + tau, key=_upper), len(legs) - 1)
-        return legs[place - 1].upper if place else -math.inf, legs[place]
+    def _leg(self, tau: float, x: float) -> _Leg:
+        """The piece that x is in."""
+        return self._at(tau, self.place_of(x + tau))
 
-    @staticmethod
-    def _within(delta: float, low: float, high: float) -> bool:
-        return low < delta <= high
+    def place_of(self, delta: float) -> int:
+        """The number of the piece that Δ is in."""
+        return min(bisect_left(self._uppers, delta), len(self._uppers) - 1)
 
-    def _legs_of(self, tau: float) -> list[_Leg]:
-        found = self._legs.get(tau)
+    def _at(self, tau: float, place: int) -> _Leg:
+        found = self._legs.get((tau, place))
         if found is None:
-            found = self._legs[tau] = [
-                _Leg(piece.upper, None, 1, piece.level)
-                if piece.kernel is None
-                else _Leg(
-                    piece.upper,
-                    orbit_of(piece.kernel.q, piece.kernel.r, tau / piece.kernel.share),
-                    piece.kernel.share,
-                    0.0,
-                )
-                for piece in self.pieces
-            ]
+            if len(self._legs) >= _KEPT:
+                self._legs.clear()
+            upper, kernel, level = self.pieces[place]
+            low = self._uppers[place - 1] if place else -math.inf
+            orbit = None if kernel is None else orbit_of(kernel.q, kernel.r, tau / kernel.share)
+            found = self._legs[tau, place] = _Leg(low, upper, orbit, kernel.share if kernel else 1, level)
         return found
 
 

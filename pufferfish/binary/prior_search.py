@@ -1,4 +1,4 @@
-"""The largest loss to the prior adversary on a timeline with q+r < 1: exact, in constant time per run.
+"""The ratios of the prior adversary at the runs of a timeline with q+r < 1: exact, in constant time per run.
 
 Let A and C be the likelihood ratios of all ticks before and after a tick. Within a run both are Möbius orbits, and
 log A + log C has one extreme point, where A = C. It is a maximum if both enter below the run's fixed point
@@ -11,30 +11,12 @@ import math
 
 from hushmq.pufferfish.binary.directed_chain import DirectedChain
 from hushmq.pufferfish.binary.ratio_orbit import Orbit
-from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
+from hushmq.pufferfish.timeline.tilt_runs import TiltRuns
 
 LossAtTick = tuple[float, int | None]
 """A loss and the tick that attains it; None for the loss 0 of an empty timeline."""
 
 NO_LOSS: LossAtTick = (0.0, None)
-
-
-def largest_prior_loss(runs: TiltRuns, chain: DirectedChain, window: range, best: LossAtTick) -> LossAtTick:
-    """The larger of `best` and the largest loss in the runs of the window, with its tick."""
-    edges, tilts = runs.edges, runs.tilts
-    lefts = boundary_ratios(runs, chain, window)
-    rights = boundary_ratios(runs, chain, window, backwards=True)
-    loss, tick = best
-    for k, left, right in zip(window, lefts, rights, strict=True):
-        orbit, tau = chain.orbit(tilts[k]), to_nats(tilts[k][chain.state])
-        fixed_point = orbit.fixed_point
-        # Upper bound on the loss at any tick of the run.
-        if tau + math.log(max(left, fixed_point) * max(right, fixed_point)) <= loss:
-            continue
-        here, place = largest_in_run(orbit, edges[k + 1] - edges[k] - 1, left, right)
-        if tau + here > loss:
-            loss, tick = tau + here, edges[k] + place
-    return loss, tick
 
 
 def boundary_ratios(

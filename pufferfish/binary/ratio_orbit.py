@@ -75,6 +75,15 @@ class Orbit(NamedTuple):
         kappa, fixed_point = self.kappa, self.fixed_point
         return ((kappa + w) * x + fixed_point * rest) / (kappa * rest / fixed_point * x + 1.0 + kappa * w)
 
+    def ticks_between(self, x: float, y: float) -> float:
+        """How many ticks lead from x to y, a fraction of one included; infinite if no number does."""
+        other = -self.fixed_point / self.kappa
+        ahead = (x - self.fixed_point) * (y - other)
+        if ahead == 0.0:
+            return math.inf
+        quotient = (y - self.fixed_point) * (x - other) / ahead
+        return math.log(quotient) / self.log_mu if quotient > 0.0 else math.inf
+
     def from_known_0(self, ticks: int) -> float:
         """C at `ticks` ticks before an instant known to be in state 0: C∞·(1 + w/κ)/(1 − w)."""
         exponent = ticks * self.log_mu

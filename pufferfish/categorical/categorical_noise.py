@@ -61,6 +61,11 @@ class CategoricalNoise:
         """Randomized response of the smaller tilt."""
         return CategoricalNoise.response(self.states, min(tau0, tau1))
 
+    @property
+    def laws(self) -> Rows:
+        """For each state, the probabilities of what is sent in it."""
+        return self.rows
+
     def frequency_weights(self) -> list[list[float]]:
         """The transposed inverse of the matrix: rows a_x with Σ_z rows[u][z]·a_x[z] = 1 for u = x and 0 otherwise.
 

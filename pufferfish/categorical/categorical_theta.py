@@ -5,6 +5,7 @@ Methods that price import their engines when called, because the engines import 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -96,28 +97,41 @@ class CategoricalTheta:
         )
 
     def timeline(
-        self, adversary: Adversary, entries: Iterable[Entry] = (), ticks: Ticks | None = None
+        self,
+        adversary: Adversary,
+        entries: Iterable[Entry] = (),
+        ticks: Ticks | None = None,
+        *,
+        stride: int = 1,
     ) -> Timeline:
         """A history under Θ, to be priced as it grows."""
         from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline  # noqa: PLC0415  # an engine
+
+        _check_every_tick(stride)
 
         spread = self._spread_for(adversary)
         entries = list(entries)
         inside = CategoricalTimeline(self, entries, ticks=ticks, informed=adversary == "informed")
         return UndecidedTimeline(inside, spread, entries) if adversary == "undecided" else inside
 
-    def constant_loss(self, tau0: float, tau1: float, adversary: Adversary) -> float:
+    def constant_loss(self, tau0: float, tau1: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The certified loss of a stream with the larger tilt at every tick; infinite if there is no certificate."""
         from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
+
+        if stride != 1:
+            return math.inf
 
         spread = self._spread_for(adversary)
         return with_spread(
             contraction.constant_loss(self, max(tau0, tau1), informed=adversary == "informed"), spread
         )
 
-    def largest_tilts(self, epsilon: float, adversary: Adversary) -> tuple[float, float]:
+    def largest_tilts(self, epsilon: float, adversary: Adversary, *, stride: int = 1) -> tuple[float, float]:
         """The largest tilt with a certified loss of at most ε, less `tilt_margin`, twice; 0 if there is none."""
         from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
+
+        if stride != 1:
+            return 0.0, 0.0
 
         left = left_inside(epsilon, self._spread_for(adversary))
         tau = contraction.largest_tilt_within(self, left, informed=adversary == "informed") if left else 0.0
@@ -129,25 +143,35 @@ class CategoricalTheta:
 
         return categorical_window.method_error(method, adversary)
 
-    def window_limit(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+    def window_limit(self, method: Method, epsilon: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The largest tilt at every tick for ever that the method allows; ValueError where it does not hold."""
         from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
+
+        _check_every_tick(stride)
 
         left = left_inside(epsilon, self._spread_for(adversary))
         return categorical_window.window_limit(self, method, left, adversary) if left else 0.0
 
-    def window_tilt(self, method: Method, epsilon: float, adversary: Adversary) -> float:
+    def window_tilt(self, method: Method, epsilon: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The largest tilt that the method allows and a timeline prices within ε; 0 if there is none.
 
         ValueError where the method does not hold.
         """
         from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
 
+        _check_every_tick(stride)
+
         left = left_inside(epsilon, self._spread_for(adversary))
         return categorical_window.window_tilt(self, method, left, adversary) if left else 0.0
 
     def optimal_noise(
-        self, epsilon: float, adversary: Adversary, device_tilt: float = 0.0, share: float = 1.0
+        self,
+        epsilon: float,
+        adversary: Adversary,
+        device_tilt: float = 0.0,
+        share: float = 1.0,
+        *,
+        stride: int = 1,
     ) -> CategoricalNoise:
         """Randomized response of a share of the largest tilt that is proved to keep ε, less `device_tilt`.
 
@@ -155,6 +179,7 @@ class CategoricalTheta:
         """
         from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise  # noqa: PLC0415  # uses the engine
 
+        _check_every_tick(stride)
         tau, _ = self.largest_tilts(epsilon, adversary)
         if adversary == "undecided" and (reason := spread_error(self, epsilon)) is not None:
             raise ValueError(reason)
@@ -189,6 +214,11 @@ class CategoricalTheta:
     def as_tree(self) -> dict[str, Any]:
         """Θ as numbers and lists, exactly."""
         return {**_lists(self.forward), "backward": _lists(self.backward)}
+
+
+def _check_every_tick(stride: int) -> None:
+    if stride != 1:
+        raise ValueError(f"a stride of {stride} is priced for streams of two states only")
 
 
 def _lists(intervals: TransitionIntervals) -> dict[str, list[list[float]]]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction import contraction_sides, informed_sides
@@ -51,15 +52,22 @@ _Steps = tuple[tuple[int, Step], ...]
 _NO_TILTS: _NearestTicks = ((0, 0.0),) * max(HOPS)
 
 
-@dataclass(frozen=True, slots=True)
+_Run = tuple[int, int, int]
+"""The first tick of a run, its tilt and its length."""
+
+
+@dataclass(frozen=True)
 class _RunBounds:
     """The bounds along one side of a run: R at its ticks in the order of the recursion, the last for the rest."""
 
     R: tuple[float, ...]
     after: _NearestTicks
+    largest_tilt: int
+    """The largest tilt up to there, where it counts."""
 
-    def largest(self, length: int) -> float:
-        return max(self.R[:length])
+    @cached_property
+    def largest(self) -> float:
+        return max(self.R)
 
 
 class _SideRecursion:
@@ -71,10 +79,19 @@ class _SideRecursion:
         self._endless_bounds: dict[int, tuple[_Steps, float]] = {}
         self._cache: dict[tuple[int, int, int, _NearestTicks], _RunBounds] = {}
 
-    def along_runs(self, pieces: Iterable[tuple[int, int]]) -> list[_RunBounds]:
-        """The bounds along each run (tilt, length), from the outermost inwards."""
-        nearest, bounds, largest = _NO_TILTS, [], 0
-        for tilt, length in pieces:
+    def along_runs(
+        self, pieces: Sequence[_Run], earlier: Sequence[_RunBounds] = (), first: int = 0, last: int = 0
+    ) -> list[_RunBounds]:
+        """The bounds along each run, from the outermost inwards.
+
+        `earlier` are those of a pass over runs of which the first and the last so many are the same. Where this pass
+        comes to the same bounds, the rest of the earlier ones is taken.
+        """
+        bounds = list(earlier[:first])
+        nearest = bounds[-1].after if bounds else _NO_TILTS
+        largest = bounds[-1].largest_tilt if bounds else 0
+        for place in range(first, len(pieces)):
+            _, tilt, length = pieces[place]
             if self._informed is not None:
                 largest = max(largest, tilt)
             key = (tilt, length, largest, nearest)
@@ -85,6 +102,11 @@ class _SideRecursion:
                 run_bounds = self._cache[key] = self._bounds_along(tilt, length, largest, nearest)
             bounds.append(run_bounds)
             nearest = run_bounds.after
+            left = len(pieces) - 1 - place
+            if left < last:
+                same = earlier[len(earlier) - 1 - left]
+                if same.after == nearest and same.largest_tilt == largest:
+                    return bounds + list(earlier[len(earlier) - left :])
         return bounds
 
     def _bounds_along(self, tilt: int, length: int, largest: int, nearest: _NearestTicks) -> _RunBounds:
@@ -101,10 +123,10 @@ class _SideRecursion:
             )
             if settled or len(bounds) == PATIENCE:
                 held = max(endless_bound, R, *(one for _, one in nearest))
-                return _RunBounds((*bounds, held), ((tilt, held),) * len(nearest))
+                return _RunBounds((*bounds, held), ((tilt, held),) * len(nearest), largest)
             bounds.append(R)
             nearest = ((tilt, R), *nearest[:-1])
-        return _RunBounds(tuple(bounds), nearest)
+        return _RunBounds(tuple(bounds), nearest, largest)
 
     def _limit(self, largest: int) -> float:
         """What no R exceeds where no tilt does exceed the largest; infinite against the prior adversary."""
@@ -135,6 +157,25 @@ def _step(steps: _Steps, nearest: _NearestTicks) -> float:
     return _rounded(best)
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The runs of a history, what bounds both sides along each of them, and their largest loss with its tick."""
+
+    runs: TiltRuns
+    pieces: Sequence[_Run]
+    lefts: Sequence[_RunBounds]
+    rights: Sequence[_RunBounds]
+    largest: tuple[float, int | None]
+
+    @property
+    def price(self) -> Price:
+        loss, tick = self.largest
+        return Price(loss * (1 + 2.0**-50), tick)
+
+
+_NOTHING = _Found(TiltRuns(), (), (), (), (0.0, None))
+
+
 class CategoricalTimeline:
     """The entries of one stream and audience, priced incrementally for the worst chain of Θ.
 
@@ -154,42 +195,58 @@ class CategoricalTimeline:
         self._ticks = ticks
         # A piece without a tilt, so that there are bounds for one of the ticks wherever the entries lie.
         pieces = [] if ticks is None else [(ticks[0], ticks[0], 0, 0)]
-        self._runs = TiltRuns([*pieces, *map(_tilt_piece, entries)])
-        self._price = self._certified_price(self._runs)
+        self._found = self._searched(TiltRuns([*pieces, *map(_tilt_piece, entries)]))
 
     def add(self, entry: Entry) -> None:
         """Adds an entry to the history."""
-        runs = self._runs.copy()
-        runs.add(*_tilt_piece(entry))
-        self._price = self._certified_price(runs)
-        self._runs = runs
+        self._found = self._with(entry)
 
     def price(self) -> Price:
         """The price of the history."""
-        return self._price
+        return self._found.price
 
     def price_with(self, entry: Entry) -> Price:
         """The price if the entry were added; the timeline does not change."""
-        runs = self._runs.copy()
-        runs.add(*_tilt_piece(entry))
-        return self._certified_price(runs)
+        return self._with(entry).price
 
-    def _certified_price(self, runs: TiltRuns) -> Price:
+    def _with(self, entry: Entry) -> _Found:
+        runs = self._found.runs.copy()
+        runs.add(*_tilt_piece(entry))
+        return self._searched(runs, self._found)
+
+    def _searched(self, runs: TiltRuns, earlier: _Found | None = None) -> _Found:
+        """The bounds of all runs and their largest loss. No tilt is less than it was earlier."""
         pieces = list(_merged_runs(runs))
-        runs_in_order = [(tilt, length) for _, tilt, length in pieces]
-        lefts = self._left.along_runs(runs_in_order)
-        rights = self._right.along_runs(runs_in_order[::-1])[::-1]
-        worst, tick = 0.0, None
-        for (first, tilt, length), left, right in zip(pieces, lefts, rights, strict=True):
-            if to_nats(tilt) + left.largest(length) + right.largest(length) <= worst:
+        was, window, worst, tick = _NOTHING if earlier is None else earlier, range(len(pieces)), 0.0, None
+        first, last = _same_ends(was.pieces, pieces)
+        lefts = self._left.along_runs(pieces, was.lefts, first, last)
+        rights = self._right.along_runs(pieces[::-1], was.rights[::-1], last, first)[::-1]
+        if earlier is not None:
+            # Elsewhere no bound has changed.
+            (worst, tick), moved = earlier.largest, len(pieces) - len(was.pieces)
+            begin, end = 0, len(pieces)
+            while begin < first and rights[begin] is was.rights[begin]:
+                begin += 1
+            while len(pieces) - end < last and lefts[end - 1] is was.lefts[end - 1 - moved]:
+                end -= 1
+            if tick is None or any(0 <= tick - one[0] < one[2] for one in pieces[begin:end]):
+                worst, tick = (
+                    0.0,
+                    None,
+                )  # what was the largest may be less, as far as convergence is a matter of degree
+            else:
+                window = range(begin, end)
+        for place in window:
+            (first_tick, tilt, length), left, right = pieces[place], lefts[place], rights[place]
+            if to_nats(tilt) + left.largest + right.largest <= worst:
                 continue
-            for offset in self._offsets(first, length, left.R, right.R):
+            for offset in self._offsets(first_tick, length, left.R, right.R):
                 before = left.R[min(offset, len(left.R) - 1)]
                 after = right.R[min(length - 1 - offset, len(right.R) - 1)]
                 loss = to_nats(tilt) + before + after
                 if loss > worst:
-                    worst, tick = loss, first + offset
-        return Price(worst * (1 + 2.0**-50), tick)
+                    worst, tick = loss, first_tick + offset
+        return _Found(runs, pieces, lefts, rights, (worst, tick))
 
     def _offsets(
         self, first: int, length: int, left: Sequence[float], right: Sequence[float]
@@ -208,7 +265,15 @@ def _rounded(R: float) -> float:
     return math.ceil(R * _GRID) / _GRID if math.isfinite(R) else R
 
 
-def _merged_runs(runs: TiltRuns) -> Iterable[tuple[int, int, int]]:
+def _same_ends(one: Sequence[_Run], other: Sequence[_Run]) -> tuple[int, int]:
+    """How many runs at the beginning and at the end are the same."""
+    most = min(len(one), len(other))
+    first = next((n for n in range(most) if one[n] != other[n]), most)
+    last = next((n for n in range(most - first) if one[-1 - n] != other[-1 - n]), most - first)
+    return first, last
+
+
+def _merged_runs(runs: TiltRuns) -> Iterable[_Run]:
     """First tick, tilt and length of each run; adjacent runs of equal tilt are merged."""
     first, tilt, length = 0, -1, 0
     for start, end, (here, _) in zip(runs.edges, runs.edges[1:], runs.tilts, strict=False):

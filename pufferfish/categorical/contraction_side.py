@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from bisect import bisect_left
-from collections.abc import Mapping
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import permutations
-from typing import Protocol
+from types import ModuleType
+from typing import Any, Protocol
 
 from hushmq.pufferfish.bisection import bisection
 from hushmq.pufferfish.categorical.set_excess import largest_set_excess
+from hushmq.pufferfish.categorical.set_excesses import SetExcesses
 from hushmq.pufferfish.categorical.transition_intervals import Row, TransitionIntervals
+from hushmq.pufferfish.optional_numpy import numpy_if_installed
 
 HOPS = (1, 2, 4, 8, 16)
 """The lengths h of a step, in instants."""
@@ -36,7 +38,11 @@ CERTIFICATE_MARGIN = 1e-9
 """Relative margin added to a certificate's R, so that it verifies under another machine's rounding."""
 
 
-def pairs(intervals: TransitionIntervals) -> list[tuple[tuple[Row, Row], tuple[Row, Row]]]:
+Pair = tuple[tuple[Row, Row], tuple[Row, Row]]
+"""The lower and the upper bounds on the rows of two states."""
+
+
+def pairs(intervals: TransitionIntervals) -> list[Pair]:
     """The bounds on the rows of every ordered pair of states."""
     rows = list(zip(intervals.low, intervals.high, strict=True))
     return list(permutations(rows, 2))
@@ -50,6 +56,28 @@ class Step(Protocol):
         """The R that it certifies from D, at most D."""
 
 
+class _Likely:
+    """Upper bounds on c of all pairs at once, with the weights that are best for a λ not far from the one asked for."""
+
+    def __init__(self, np: ModuleType, rows: Sequence[Pair]) -> None:
+        self._np, self._excesses = np, SetExcesses(np, rows)
+        self._known: list[tuple[Any, Any, Any]] = []
+
+    def bounds_at(self, place: int) -> list[float]:
+        """The bounds at a point of the grid: no larger than those at every `_STRIDE`-th point before, for c falls."""
+        while len(self._known) <= place // _STRIDE:
+            lam = 1.0 + _GRID[len(self._known) * _STRIDE]
+            theta, phi = self._excesses.best_weights(lam)
+            here = self._excesses.at(lam, theta, phi)
+            least = self._np.minimum(here, self._known[-1][2]) if self._known else here
+            self._known.append((theta, phi, least))
+        theta, phi, least = self._known[place // _STRIDE]
+        found: list[float] = self._np.minimum(
+            self._excesses.at(1.0 + _GRID[place], theta, phi), least
+        ).tolist()
+        return found
+
+
 class ContractionTable:
     """Upper bounds on c(λ) of one interval matrix at the points of a grid of λ, computed on first use."""
 
@@ -57,11 +85,15 @@ class ContractionTable:
         self._pairs = pairs(intervals)
         self._bounds: list[list[float]] = []
         self._known: dict[int, float] = {}
+        self._last = len(_GRID) // 3
+        np = numpy_if_installed()
+        self._likely = None if np is None else _Likely(np, self._pairs)
 
     def _c(self, place: int) -> float:
         """Upper bound on c(1 + _GRID[place]); it does not depend on the order of queries."""
         if place not in self._known:
-            self._known[place] = max(self._refined(self._bounds_at(place // _STRIDE), place))
+            before = self._likely.bounds_at(place) if self._likely else self._bounds_at(place // _STRIDE)
+            self._known[place] = max(self._refined(before, place))
         return self._known[place]
 
     def _bounds_at(self, number: int) -> list[float]:
@@ -88,9 +120,7 @@ class ContractionTable:
         if D > 2 * HIGHEST:
             return D
         gain = math.expm1(D)
-        place = bisect_left(
-            range(len(_GRID)), True, key=partial(self._satisfied, gain)
-        )  # False … False True … True: the gap grows and c falls
+        place = self._first_satisfied(gain)
         if place == len(_GRID):
             # Beyond the grid c is at most its last value.
             return min(D, math.log1p(self._c(place - 1) * gain) * (1 + _ROUNDING))
@@ -102,8 +132,34 @@ class ContractionTable:
             gap = min(gap, gain * (c0 + fall * gap0) / (1.0 + gain * fall) * (1 + _ROUNDING))
         return min(D, math.log1p(gap) * (1 + _ROUNDING))
 
-    def _satisfied(self, gain: float, place: int) -> bool:
-        return self._c(place) * gain <= _GRID[place]
+    def _first_satisfied(self, gain: float) -> int:
+        """The first point of the grid with c·gain ≤ λ − 1, or its length: the gap grows and c falls.
+
+        Steps in a row are near to each other, so the search begins where the last one ended.
+        """
+        high, reach = self._last, 1
+        while high < len(_GRID) and self._c(high) * gain > _GRID[high]:
+            high, reach = min(high + reach, len(_GRID)), 2 * reach
+        low, reach = min(high, self._last) - 1, 1
+        while low >= 0 and self._c(low) * gain <= _GRID[low]:
+            high, low, reach = low, max(low - reach, -1), 2 * reach
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._c(middle) * gain <= _GRID[middle]:
+                high = middle
+            else:
+                low = middle
+        self._last = high
+        return high
+
+
+def powers(intervals: TransitionIntervals) -> Iterator[tuple[int, TransitionIntervals]]:
+    """The powers of the step lengths."""
+    power, hops = intervals.tightened(), 1
+    for wanted in HOPS:
+        while hops < wanted:
+            power, hops = intervals.times(power), hops + 1
+        yield hops, power
 
 
 class ContractionSide:
@@ -115,7 +171,7 @@ class ContractionSide:
     @cached_property
     def tables(self) -> Mapping[int, Step]:
         """The contraction of each step, by its length."""
-        return {hops: ContractionTable(self._intervals.power(hops)) for hops in HOPS}
+        return {hops: ContractionTable(power) for hops, power in powers(self._intervals)}
 
     @cached_property
     def useful_tables(self) -> dict[int, Step]:

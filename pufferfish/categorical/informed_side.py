@@ -20,9 +20,9 @@ from itertools import permutations
 from hushmq.pufferfish.categorical.bridge import BridgeSide
 from hushmq.pufferfish.categorical.contraction_side import (
     CERTIFICATE_MARGIN,
-    HOPS,
     ContractionSide,
     Step,
+    powers,
 )
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 
@@ -68,7 +68,7 @@ class ProjectiveSide(ContractionSide):
     @cached_property
     def tables(self) -> Mapping[int, Step]:
         """The projective step of each length."""
-        return {hops: ProjectiveStep(self._intervals.power(hops)) for hops in HOPS}
+        return {hops: ProjectiveStep(power) for hops, power in powers(self._intervals)}
 
 
 class InformedSide:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from hushmq.pufferfish.categorical.transition_intervals import Row
 
-_ROUNDING = 2.0**-48
+ROUNDING = 2.0**-48
 
-_ALTERNATIONS = 2
+ALTERNATIONS = 2
 """Rounds of alternating minimisation over θ and φ; no round worsens the bound."""
 
 
@@ -24,7 +24,7 @@ def largest_set_excess(above: tuple[Row, Row], below: tuple[Row, Row], lam: floa
     best = math.inf
     for start in (1.0, 0.0) if bound.free_b else (1.0,):
         theta, phi = 0.0, start
-        for _ in range(_ALTERNATIONS if bound.free_a or bound.free_b else 0):
+        for _ in range(ALTERNATIONS if bound.free_a or bound.free_b else 0):
             theta = bound.best_theta(phi)
             phi = bound.best_phi(theta)
         best = min(best, bound.at(theta, phi))
@@ -44,7 +44,7 @@ def set_excess_within(above: tuple[Row, Row], below: tuple[Row, Row], lam: float
     low, high = 0.0, 1.0
     left, right = 1.0 - golden, golden
     at_left, at_right = bound.at(bound.best_theta(left), left), bound.at(bound.best_theta(right), right)
-    while min(at_left, at_right) > allowed and high - low > _ROUNDING:
+    while min(at_left, at_right) > allowed and high - low > ROUNDING:
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)
@@ -84,7 +84,7 @@ class _SetExcess:
             for a, wa, b, wb in zip(self._a_low, self._a_width, self._b_high, self._b_width, strict=True)
         )
         rest = (1 - theta) * self.free_a + lam * (1 - phi) * self.free_b
-        slack = _ROUNDING * len(self._a_low) * (1.0 + lam * (1 - phi))
+        slack = ROUNDING * len(self._a_low) * (1.0 + lam * (1 - phi))
         return math.fsum(term for term in terms if term > 0.0) + rest + slack
 
 

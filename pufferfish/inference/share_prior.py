@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 LEAST = 1e-9
@@ -63,6 +64,7 @@ def categorical_rates(
     )
 
 
+@lru_cache(maxsize=4096)
 def share_prior(rates: StateRates, *, ticks: int, devices: int = 1) -> SharePrior:
     """The ranges for windows of so many ticks of so many devices.
 

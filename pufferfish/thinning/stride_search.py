@@ -1,4 +1,7 @@
-"""The search for the stride that tells most."""
+"""The error of a window that every m-th tick is published of, and the search for the stride that tells most.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
-
-LONGEST_STRIDE = 1 << 16
+from hushmq.pufferfish.binary.strided_theta import LONGEST_STRIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +45,21 @@ def tried_strides(of_stride: Callable[[int], StridedNoise], slowest: float) -> l
             if stride not in tried:
                 tried[stride] = of_stride(stride)
     return [tried[stride] for stride in sorted(tried)]
+
+
+def share_variance(q: float, r: float, noise: BinaryNoise, stride: int) -> float:
+    """The variance of the estimated share of ones of a long window about its true share, times the window's ticks.
+
+    That of the noise on the published ticks, and that of taking every `stride`-th tick for all of them.
+    """
+    ones = q / (q + r)
+    flips = (1 - ones) * noise.rho0 * (1 - noise.rho0) + ones * noise.rho1 * (1 - noise.rho1)
+    return stride * flips / noise.signal**2 + sampling_variance(q, r, stride)
+
+
+def sampling_variance(q: float, r: float, stride: int) -> float:
+    """The part of `share_variance` that is there without noise: every `stride`-th tick stands for all of them."""
+    ones, correlation = q / (q + r), 1.0 - q - r
+    thinned = correlation**stride
+    sampling = stride * (1 + thinned) / (1 - thinned) - (1 + correlation) / (1 - correlation)
+    return max(0.0, ones * (1 - ones) * sampling)

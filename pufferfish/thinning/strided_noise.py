@@ -7,7 +7,12 @@ from hushmq.pufferfish.binary import stream_loss
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.false_position import largest_within
-from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tried_strides
+from hushmq.pufferfish.thinning.stride_search import (
+    StridedNoise,
+    least_error,
+    share_variance,
+    tried_strides,
+)
 from hushmq.pufferfish.thinning.strided_chain import StridedChain
 
 PRECISION = 1e-9
@@ -77,15 +82,3 @@ def strides(q: float, r: float, epsilon: float, adversary: Adversary) -> list[St
         return StridedNoise(stride, noise, share_variance(q, r, noise, stride))
 
     return tried_strides(at_published, abs(1.0 - q - r))
-
-
-def share_variance(q: float, r: float, noise: BinaryNoise, stride: int) -> float:
-    """The variance of the estimated share of ones of a long window about its true share, times the window's ticks.
-
-    That of the noise on the published ticks, and that of taking every `stride`-th tick for all of them.
-    """
-    ones, correlation = q / (q + r), 1.0 - q - r
-    flips = (1 - ones) * noise.rho0 * (1 - noise.rho0) + ones * noise.rho1 * (1 - noise.rho1)
-    thinned = correlation**stride
-    sampling = stride * (1 + thinned) / (1 - thinned) - (1 + correlation) / (1 - correlation)
-    return stride * flips / noise.signal**2 + max(0.0, ones * (1 - ones) * sampling)

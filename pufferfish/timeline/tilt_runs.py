@@ -58,7 +58,7 @@ class TiltRuns:
         return twin
 
     def add(self, first: int, last: int, tilt0: int, tilt1: int) -> None:
-        """Adds a piece."""
+        """Adds a piece. Runs of equal tilts that meet at its ends become one."""
         if not self.edges:
             self.edges, self.tilts = [first, last + 1], [(0, 0)]
         if first < self.edges[0]:
@@ -67,9 +67,13 @@ class TiltRuns:
         if last >= self.edges[-1]:
             self.edges.append(last + 1)
             self.tilts.append((0, 0))
-        for k in range(self._split(first), self._split(last + 1)):
+        start, stop = self._split(first), self._split(last + 1)
+        for k in range(start, stop):
             old0, old1 = self.tilts[k]
             self.tilts[k] = (old0 + tilt0, old1 + tilt1)
+        for k in (stop, start):
+            if 0 < k < len(self.tilts) and self.tilts[k - 1] == self.tilts[k]:
+                del self.edges[k], self.tilts[k]
 
     def cut(self, tick: int) -> None:
         """Begins a run at `tick`, if it lies between the first tick and the last; no tilt changes."""

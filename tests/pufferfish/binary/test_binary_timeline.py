@@ -18,7 +18,7 @@ from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline, price
 from hushmq.pufferfish.binary.directed_chain import forgetting_time
 from hushmq.pufferfish.binary.informed_search import sliding_maximum
-from hushmq.pufferfish.binary.slow_chain_search import LONGEST_MEMORY
+from hushmq.pufferfish.binary.slow_chains import LONGEST_MEMORY
 from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss
 from hushmq.pufferfish.timeline.entry import Entry, Price
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats, to_units

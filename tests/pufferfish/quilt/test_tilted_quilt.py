@@ -61,7 +61,7 @@ def test_two_states_are_exact(q: float, r: float, start: float | None, length: i
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     chain=mixing_chains(),
     length=st.one_of(st.integers(1, 40), st.sampled_from([1000, 10**6])),
