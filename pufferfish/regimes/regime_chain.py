@@ -26,6 +26,10 @@ SUM_TOLERANCE = 1e-9
 _ROUNDING = 1e-12
 """Relative: the rounding errors of the products that `is_mtp2` compares."""
 
+_DOUBLINGS = 40
+_LEAST_COVARIANCE = 1e-9
+"""Below it a covariance is mostly rounding."""
+
 
 @dataclass(frozen=True)
 class RegimeChain:
@@ -96,6 +100,26 @@ class RegimeChain:
     def ones(self) -> float:
         """The share of ones, over all regimes."""
         return math.fsum(self.stationary[1::2])
+
+    @cached_property
+    def slowest_rate(self) -> float:
+        """What the bits' longest memory loses at each tick: 1 − λ of their autocovariance at the longest lags."""
+        lag, kernel, rate = 1, self.kernel, 1.0
+        before = self._covariance(kernel)
+        for _ in range(_DOUBLINGS):
+            kernel = times(kernel, kernel)
+            after = self._covariance(kernel)
+            if not _LEAST_COVARIANCE < after < before:
+                break
+            rate = -math.expm1(math.log(after / before) / lag)
+            lag, before = 2 * lag, after
+        return rate
+
+    def _covariance(self, kernel: Matrix) -> float:
+        """The covariance of the bits at the two ends of a step of this kernel."""
+        bits = [float(state % 2) - self.ones for state in range(2 * self.regimes)]
+        later = applied(kernel, bits)
+        return math.fsum(law * one * two for law, one, two in zip(self.stationary, bits, later, strict=True))
 
     @cached_property
     def is_mtp2(self) -> bool:

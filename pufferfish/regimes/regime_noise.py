@@ -1,61 +1,13 @@
-"""The noise for a chain with regimes: its loss, the largest tilts within ε, and the stride that tells most.
-
-The loss is exact where the chain is MTP2 (pufferfish/regimes/product_tilt.py) and otherwise certified
-(pufferfish/regimes/regime_bound.py), against the prior adversary: who knows bits as well is not blocked by them, for
-the regime goes on behind them.
-"""
+"""The noise for a chain with regimes, and the stride that tells most."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
-from hushmq.pufferfish.false_position import largest_within
-from hushmq.pufferfish.regimes.product_tilt import TiltedStream, directed_loss
-from hushmq.pufferfish.regimes.regime_bound import StridedRegimes
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain
+from hushmq.pufferfish.regimes.regime_tilts import largest_tilts
 from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tried_strides
-from hushmq.pufferfish.thinning.strided_noise import PRECISION
-
-_CORRECTIONS = 8
-_OVERSHOOT = 1.0001
-_MARGIN = 1e-7
-"""The share of ε that is left unused: by so much the certified loss of almost equal tilts may differ."""
-
-
-def directed_losses(chain: RegimeChain, tau0: float, tau1: float, stride: int = 1) -> tuple[float, float]:
-    """The loss towards either bit of an endless stream with these tilts at every `stride`-th tick."""
-    if chain.is_mtp2:
-        return directed_loss(chain, 0, tau0, stride), directed_loss(chain, 1, tau1, stride)
-    # A new one each time: what a search has learned about one tilt must not change the price of another.
-    return StridedRegimes(chain, stride).directed_losses(tau0, tau1)
-
-
-def loss(chain: RegimeChain, tau0: float, tau1: float, stride: int = 1) -> float:
-    """The larger of the two."""
-    return max(directed_losses(chain, tau0, tau1, stride))
-
-
-def largest_tilts(chain: RegimeChain, epsilon: float, stride: int = 1) -> tuple[float, float]:
-    """The largest tilts found towards either bit whose loss is within ε."""
-    goal = epsilon * (1 - 1e-9)
-    tilts = [_directed_tilt(chain, bit, goal, stride) for bit in range(2)]
-    if chain.is_mtp2:
-        return tilts[0], tilts[1]
-    # The certified loss exceeds that of the product tilt a little: aim below ε by what it exceeded ε by.
-    goal = epsilon * (1 - 2 * _MARGIN)
-    goals = [goal, goal]
-    for _ in range(_CORRECTIONS):
-        found = directed_losses(chain, tilts[0], tilts[1], stride)
-        if max(found) <= epsilon * (1 - _MARGIN):
-            return tilts[0], tilts[1]
-        for bit in range(2):
-            if found[bit] > goal:
-                goals[bit] = max(goals[bit] - (found[bit] - goal) * _OVERSHOOT, goals[bit] / 4)
-                tilts[bit] = _directed_tilt(chain, bit, goals[bit], stride)
-    while loss(chain, tilts[0], tilts[1], stride) > epsilon * (1 - _MARGIN):
-        tilts = [tau * (1 - 1e-3) for tau in tilts]
-    return tilts[0], tilts[1]
 
 
 def optimal_noise(chain: RegimeChain, epsilon: float, stride: int = 1) -> BinaryNoise:
@@ -99,18 +51,3 @@ def _long_run_variance(chain: RegimeChain, kernel: np.ndarray) -> float:
     bits = np.arange(len(law)) % 2 - chain.ones
     summed = np.linalg.solve(np.eye(len(law)) - kernel + law[None, :], bits)
     return float(2 * (law * bits) @ summed - (law * bits) @ bits)
-
-
-def _directed_tilt(chain: RegimeChain, bit: int, epsilon: float, stride: int) -> float:
-    """The largest tilt whose product loss towards the bit is within ε.
-
-    Unpublished ticks are left out of the search: they were never the worst, and the result is checked with them.
-    """
-    tau = largest_within(
-        lambda tilt: TiltedStream(chain, bit, tilt, stride).published_loss(), epsilon, epsilon, PRECISION
-    )
-    if directed_loss(chain, bit, tau, stride) > epsilon:
-        tau = largest_within(
-            lambda tilt: directed_loss(chain, bit, tilt, stride), epsilon, epsilon, PRECISION
-        )
-    return tau

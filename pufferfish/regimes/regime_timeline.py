@@ -11,12 +11,10 @@ import math
 from collections.abc import Iterable
 from itertools import pairwise
 
-import numpy as np
-
-from hushmq.pufferfish.quilt.markov_chain import Matrix
+from hushmq.pufferfish.regimes.cone_side import is_bound, total
 from hushmq.pufferfish.regimes.product_tilt import ROUNDING, log_odds
-from hushmq.pufferfish.regimes.regime_chain import RegimeChain, Vector, applied
-from hushmq.pufferfish.regimes.regime_steps import Between, RegimeSteps
+from hushmq.pufferfish.regimes.regime_bound import Between, RegimeSides
+from hushmq.pufferfish.regimes.regime_chain import Matrix, RegimeChain, Vector, applied
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 
 _PLATEAU = 1e-10
@@ -84,26 +82,25 @@ def _certified(
     chain: RegimeChain, tilts: dict[int, tuple[float, float]], span: Ticks
 ) -> Iterable[tuple[float, int]]:
     """A bound on the loss at every published tick, and on the worst of every gap."""
-    steps, ticks = RegimeSteps(chain), list(tilts)
-    matrices = {tilt: steps.tilt_matrix(*tilt) for tilt in set(tilts.values())}
-    nothing = np.zeros((2 * chain.regimes,) * 2)
-    past = _bounds(steps, tilts, matrices, ticks, future=False)
-    future = _bounds(steps, tilts, matrices, ticks[::-1], future=True)
+    sides, ticks = RegimeSides(chain), list(tilts)
+    matrices = {tilt: sides.tilt_matrix(*tilt) for tilt in set(tilts.values())}
+    past = _bounds(sides, tilts, matrices, ticks, future=False)
+    future = _bounds(sides, tilts, matrices, ticks[::-1], future=True)
     worst = [(0.0, ticks[0]), (0.0, ticks[0])]
     known: dict[tuple[int, int, int], float] = {}
     for tick in ticks:
         for bit in range(2):
             key = (id(past[tick]), id(future[tick]), bit)
             if key not in known:
-                known[key] = steps.bit_bound(past[tick] + future[tick], bit)
+                known[key] = sides.bit_bound(total(past[tick], future[tick]), bit)
             worst[bit] = max(worst[bit], (tilts[tick][bit] + known[key], tick))
     edges = [(None, ticks[0]), *pairwise(ticks), (ticks[-1], None)]
     for before, after in edges:
-        left = nothing if before is None else past[before] + matrices[tilts[before]]
-        right = nothing if after is None else future[after] + matrices[tilts[after]]
+        left = sides.nothing if before is None else total(past[before], matrices[tilts[before]])
+        right = sides.nothing if after is None else total(future[after], matrices[tilts[after]])
         first = span[0] - 1 if before is None else before
         last = span[1] + 1 if after is None else after
-        between = Between(steps, left, right, last - first)
+        between = Between(sides, left, right, last - first)
         for bit in range(2):
             found = between.worst(bit, worst[bit][0])
             if found > worst[bit][0]:
@@ -112,7 +109,7 @@ def _certified(
 
 
 def _bounds(
-    steps: RegimeSteps,
+    sides: RegimeSides,
     tilts: dict[int, tuple[float, float]],
     matrices: dict[tuple[float, float], Matrix],
     ticks: list[int],
@@ -120,7 +117,7 @@ def _bounds(
     future: bool,
 ) -> dict[int, Matrix]:
     """By published tick, how much what was passed before it can vary between states."""
-    found = {ticks[0]: np.zeros((2 * steps.chain.regimes,) * 2)}
+    found = {ticks[0]: sides.nothing}
     settled: tuple[int, tuple[float, float]] | None = None
     for before, tick in pairwise(ticks):
         distance = abs(tick - before)
@@ -128,12 +125,15 @@ def _bounds(
             found[tick] = found[before]
             continue
         settled = None
-        R = steps.step_from(found[before] + matrices[tilts[before]], future=future, steps=distance)
-        if float(np.abs(R - found[before]).max()) < _PLATEAU:
+        step = sides.step(future, distance)
+        R = step.bound(total(found[before], matrices[tilts[before]]), found[before])
+        if max(abs(R[x][y] - found[before][x][y]) for x, y in step.pairs) < _PLATEAU:
             # A little more, from which one step proves no more: it bounds the rest of an even run.
-            more = R + 100 * _PLATEAU * (1.0 - np.eye(len(R)))
-            further = steps.step_from(more + matrices[tilts[before]], future=future, steps=distance)
-            if bool((further <= more).all()):
+            more = [
+                [one + 100 * _PLATEAU if x != y else 0.0 for y, one in enumerate(row)]
+                for x, row in enumerate(R)
+            ]
+            if is_bound(step, matrices[tilts[before]], more):
                 R, settled = more, (distance, tilts[before])
         found[tick] = R
     return found

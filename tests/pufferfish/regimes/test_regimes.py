@@ -19,6 +19,7 @@ from hushmq.pufferfish.regimes import regime_noise
 from hushmq.pufferfish.regimes.product_tilt import directed_loss, product_loss
 from hushmq.pufferfish.regimes.regime_bound import StridedRegimes
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain, applied, power, stationary_law
+from hushmq.pufferfish.regimes.regime_tilts import largest_tilts, loss
 from hushmq.pufferfish.regimes.regime_timeline import price
 from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.oracles import states
@@ -155,21 +156,21 @@ def test_no_likelihood_loses_more_than_is_certified(
 ) -> None:
     """Of any chain, MTP2 or not, whatever is published at every stride-th of six ticks."""
     tilts = [(tau0, tau1) if t % stride == 0 else (0.0, 0.0) for t in range(6)]
-    assert worst_likelihood(chain, tilts) <= regime_noise.loss(chain, tau0, tau1, stride) + 1e-7
+    assert worst_likelihood(chain, tilts) <= loss(chain, tau0, tau1, stride) + 1e-7
 
 
 @settings(max_examples=10, deadline=None)
 @given(regime_chains(3), st.floats(0.1, 1.5))
 def test_three_regimes_are_certified_as_well(chain: RegimeChain, tau: float) -> None:
     """The same with three regimes and five ticks."""
-    assert worst_likelihood(chain, [(tau, tau)] * 5) <= regime_noise.loss(chain, tau, tau) + 1e-7
+    assert worst_likelihood(chain, [(tau, tau)] * 5) <= loss(chain, tau, tau) + 1e-7
 
 
 @pytest.mark.parametrize(("tau", "stride"), [(0.1, 1), (1.0, 1), (1.0, 5), (0.5, 50)])
 def test_the_certified_loss_is_close_to_what_independent_noise_attains(tau: float, stride: int) -> None:
     """On N10 it exceeds the product tilt, which noise attains, by less than 3%; nothing at a useful stride."""
     attained = product_loss(N10, tau, tau, stride)
-    certified = regime_noise.loss(N10, tau, tau, stride)
+    certified = loss(N10, tau, tau, stride)
     assert attained - 1e-9 <= certified <= attained * (1.03 if stride == 1 else 1.004)
 
 
@@ -222,7 +223,7 @@ def test_no_likelihood_loses_more_than_a_history_is_priced_at(
 def test_a_long_even_history_is_priced_like_an_endless_stream() -> None:
     """From below; the bounds settle, and the rest of the run is not computed tick by tick."""
     found = price([Entry(1, 20_000, 0.05, 0.05)], N10, (1, 20_000))
-    endless = regime_noise.loss(N10, 0.05, 0.05)
+    endless = loss(N10, 0.05, 0.05)
     assert 0.999 * endless <= found.epsilon <= endless + 1e-6
 
 
@@ -231,8 +232,18 @@ def test_the_noise_keeps_epsilon_and_hardly_less(epsilon: float) -> None:
     """The certified loss of the noise found is within ε, and within one percent of it."""
     for stride in (1, 5, 200):
         noise = regime_noise.optimal_noise(N10, epsilon, stride)
-        found = regime_noise.loss(N10, *noise.tilts, stride)
+        found = loss(N10, *noise.tilts, stride)
         assert 0.99 * epsilon <= found <= epsilon
+
+
+def test_slow_regimes_have_a_bound_where_newtons_method_oversteps() -> None:
+    """A regime that lasts 2,000 ticks, every third published, ε = 4: the search for a bound passes a very large one."""
+    chain = RegimeChain.of(
+        [[0.99975361543, 0.00024638457], [0.00028923407, 0.99971076593]],
+        [(0.04528358, 0.35471642), (0.338145363, 0.061854637)],
+    )
+    tau0, tau1 = largest_tilts(chain, 4.0, 3)
+    assert 3.9 < loss(chain, tau0, tau1, 3) <= 4.0
 
 
 def test_a_stride_makes_recordings_useful() -> None:

@@ -1,0 +1,1 @@
+"""Chains with hidden regimes, learned from charged statistics at short and long lags."""

@@ -1,0 +1,34 @@
+"""The loss and the largest tilts of an endless stream under a finite set of chains with regimes: its worst member's.
+
+Every member is certified (pufferfish/regimes/regime_bound.py), also one that is MTP2, for so does a timeline.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hushmq.pufferfish.regimes.regime_bound import StridedRegimes
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
+from hushmq.pufferfish.regimes.regime_tilts import certified_tilts
+
+TILT_MARGIN = 1e-7
+"""Exceeds by how much the price of a long timeline, relative to ε, may exceed a constant loss."""
+
+
+@lru_cache(maxsize=4096)
+def constant_loss(theta: RegimeTheta, tau0: float, tau1: float, stride: int) -> float:
+    """The loss of these tilts at every `stride`-th tick for ever, for the worst member."""
+    if not tau0 and not tau1:
+        return 0.0
+    return max(max(StridedRegimes(member, stride).directed_losses(tau0, tau1)) for member in theta.members)
+
+
+@lru_cache(maxsize=4096)
+def largest_tilts(theta: RegimeTheta, epsilon: float, stride: int) -> tuple[float, float]:
+    """The largest tilts found whose loss is within ε for every member.
+
+    Where the least towards both bits come from different members they are within ε for all, because no loss grows
+    where a tilt falls.
+    """
+    found = [certified_tilts(member, epsilon * (1 - TILT_MARGIN), stride) for member in theta.members]
+    return min(zero for zero, _ in found), min(one for _, one in found)
