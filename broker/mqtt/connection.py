@@ -6,7 +6,8 @@ An exception in a callback does not end the connection. `stop` returns within it
 `connected` is true only while the broker has accepted the client and granted every subscription.
 
 Callbacks run on the network thread, with no lock held: they may publish, and must be quick. An acknowledgement proves
-only that the broker has read the message: brokers also acknowledge messages that they forbid.
+only that the broker has read the message: with MQTT 3.1.1 brokers also acknowledge messages that they forbid. With
+MQTT 5 they say so; such a message is logged, and its `on_acknowledged` is never called.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from functools import partial
 from typing import Any
 
 import structlog
+from paho.mqtt.client import WebsocketConnectionError
+from paho.mqtt.enums import MQTTProtocolVersion
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.endpoint import Endpoint, Tls
 from hushmq.broker.mqtt.link import Link, Will, back_off
+from hushmq.broker.mqtt.twin import TwinWatch
 
 __all__ = ["Connection", "Endpoint", "Offline", "Tls", "Will"]
 
@@ -56,6 +60,7 @@ class Connection:
         will: Will | None = None,
         keep_session: bool = True,
         subscribe_twice: bool = False,
+        collect_s: float = 0.0,
         window: int = 50,
         keepalive: int = 15,
         log: Any | None = None,
@@ -66,7 +71,11 @@ class Connection:
             if endpoint.tls is not None:
                 endpoint.tls.context()  # raises Problem now, instead of failing later on the network thread
         self._endpoints = tuple(endpoints)
+        self._outdated = set[Endpoint]()
+        self._refused = set[str]()
+        """Topics that the broker has forbidden: each is logged once."""
         self._client_id = client_id
+        self._twin = TwinWatch(client_id)
         self._subscriptions = tuple(subscriptions)
         self._on_message = on_message
         self._on_change = on_change
@@ -75,7 +84,9 @@ class Connection:
         # NATS looks up retained messages before a new subscription is active, so that one published in between is
         # missed. Subscribing a second time delivers it, at the price of delivering all retained messages twice.
         self._subscribe_twice = subscribe_twice
-        self._window = window
+        # Where few messages come, they may wait so long to be read together, which takes less processor time.
+        self._collect_s = collect_s
+        self._window = self._present_window = window
         self._keepalive = keepalive
         self._log = log if log is not None else structlog.get_logger()
         self.last_error: str | None = None
@@ -129,7 +140,7 @@ class Connection:
                 raise Offline(
                     "stopped" if self._stopping.is_set() else self.last_error or "not connected yet"
                 )
-            if self._in_flight >= self._window:
+            if self._in_flight >= self._present_window:
                 raise Offline(f"{self._in_flight} messages await their acknowledgement, the maximum")
             self._in_flight += 1
             self._pending.append((topic, payload, retain, on_acknowledged))
@@ -177,7 +188,19 @@ class Connection:
             self._close_wake()
 
     def _connect_once(self, endpoint: Endpoint) -> bool:
-        """Serve one connection until it ends; return whether it was usable for at least SETTLED seconds."""
+        """Serve one connection until it ends; return whether it was usable for at least SETTLED seconds.
+
+        A broker that does not speak MQTT 5 is connected to again at once, and from then on, with MQTT 3.1.1.
+        """
+        settled, outdated = self._serve(endpoint)
+        if outdated and not self._stopping.is_set():
+            self._outdated.add(endpoint)
+            settled, _ = self._serve(endpoint)
+        return settled
+
+    def _serve(self, endpoint: Endpoint) -> tuple[bool, bool]:
+        """Serve one connection; return whether it was usable for long enough, and whether its MQTT was too new."""
+        version = MQTTProtocolVersion.MQTTv311 if endpoint in self._outdated else MQTTProtocolVersion.MQTTv5
         link: Link | None = None
         usable_since: float | None = None
         try:
@@ -190,36 +213,43 @@ class Connection:
                 keep_session=self._keep_session,
                 subscribe_twice=self._subscribe_twice,
                 keepalive=self._keepalive,
+                version=version,
             )
             link.open()
             while not self._stopping.is_set() and link.step(self._wake_read.fileno(), WATCH):
                 self._came_round = time.monotonic()
                 if link.usable and usable_since is None:
                     usable_since = time.monotonic()
+                    self._present_window = min(self._window, link.receive_maximum)
                     self._usable(endpoint)
-                elif link.error is not None:
+                elif link.error is not None and not link.outdated:
                     self._failed(endpoint, link.error)
                 self._send_pending(link)
+                if self._collect_s:
+                    link.collect(self._wake_read.fileno(), self._collect_s)
             if self._stopping.is_set():
                 self._send_pending(link)
                 link.close(self._stop_timeout)
-            elif link.error is not None:
-                self._failed(endpoint, link.error)
+            elif link.error is not None and not link.outdated:
+                self._failed(endpoint, self._twin.in_words(endpoint.url, link))
         except Exception as error:  # noqa: BLE001  # whatever paho or the system raises, the thread goes on
+            self._twin.away(endpoint.url)
             self._failed(endpoint, _in_words(error))
         finally:
             if link is not None:
                 link.abandon()
             if usable_since is not None:
                 self._lost()
-        return usable_since is not None and time.monotonic() - usable_since >= SETTLED
+        settled = usable_since is not None and time.monotonic() - usable_since >= SETTLED
+        return settled, link is not None and link.outdated
 
     def _usable(self, endpoint: Endpoint) -> None:
         with self._lock:
             self._connected = not self._stopping.is_set()
             self.last_error = None
             self._lock.notify_all()
-        self._log.info("broker_connected", broker=endpoint.url)
+        version = "3.1.1" if endpoint in self._outdated else "5"
+        self._log.info("broker_connected", broker=endpoint.url, mqtt=version)
         self._call(self._on_change, True)
 
     def _failed(self, endpoint: Endpoint, why: str) -> None:
@@ -244,17 +274,27 @@ class Connection:
             self._drain_wake()
         for topic, payload, retain, on_acknowledged in handed:
             link.publish(
-                topic, payload, retain=retain, on_acknowledged=partial(self._acknowledged, on_acknowledged)
+                topic,
+                payload,
+                retain=retain,
+                on_acknowledged=partial(self._acknowledged, topic, on_acknowledged),
             )
 
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._wake_read.recv(64)
 
-    def _acknowledged(self, on_acknowledged: Callable[[], None] | None) -> None:
+    def _acknowledged(
+        self, topic: str, on_acknowledged: Callable[[], None] | None, refused: str | None
+    ) -> None:
         with self._lock:
             self._in_flight -= 1
-        self._call(on_acknowledged)
+        if refused is None:
+            self._call(on_acknowledged)
+            return
+        if topic not in self._refused:
+            self._refused.add(topic)
+            self._log.warning("publish_refused", topic=topic, reason=refused)
 
     def _received(self, topic: str, payload: bytes, retained: bool) -> None:
         self._call(self._on_message, topic, payload, retained)
@@ -281,6 +321,8 @@ def _in_words(error: Exception) -> str:
         return f"TLS: {(error.reason or 'failed').lower().replace('_', ' ')}"
     if isinstance(error, TimeoutError):
         return "no answer"
+    if isinstance(error, WebsocketConnectionError):
+        return f"no WebSocket there: {str(error).lower()}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) if isinstance(error, Problem) else type(error).__name__

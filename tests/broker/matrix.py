@@ -59,10 +59,24 @@ READS = {
     },
     "subscriber": {"release", "own release", "other release"},
     "wearable-1": {"policy", "noise", "own noise", "own seen"},
+    "console": {
+        *(
+            "policy",
+            "noise",
+            "own noise",
+            "other noise",
+            "own status",
+            "other status",
+            "release",
+            "own release",
+        ),
+        *("other release", "ledger"),
+    },
 }
 WRITES = {
     "ops": {"policy"},
     "calibrator": {
+        "policy",
         "noise",
         "own noise",
         "other noise",
@@ -75,6 +89,7 @@ WRITES = {
     },
     "subscriber": set[str](),
     "wearable-1": {"own batch", "own status", "own release"},
+    "console": set[str](),
 }
 WILDCARDS = [
     *("#", "hush/#", "hush/1/#", "hush/1/+/policy", "hush/1/test/#", "hush/1/test/+/#", "+/+/+/z/#"),

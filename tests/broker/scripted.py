@@ -101,6 +101,9 @@ class ScriptedBroker(_Listener):
                 if byte < 128:
                     break
             body, kind = stream.read(length), head[0] >> 4
+            if kind == CONNECT and body[6] > 4:
+                client.sendall(bytes([CONNACK << 4, 2, 0, 1]))  # no MQTT 5, as NATS says it
+                return
             if kind == CONNECT:
                 self.connects.append(time.monotonic())
                 self.published.append(mine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -96,13 +97,31 @@ def test_a_retained_message_is_marked_as_such(broker: BrokerProcess, opened: Ope
     assert inbox.messages == [(T.policy, b"the policy", True)]
 
 
-def test_a_denied_publish_is_acknowledged_all_the_same(broker: BrokerProcess, opened: Open) -> None:
+def test_a_denied_publish_is_acknowledged_by_the_older_mqtt(nats: BrokerProcess, opened: Open) -> None:
     """MQTT 3.1.1 cannot refuse a publish: an acknowledgement proves nothing, only `seen` does."""
-    device = opened(broker.endpoint("wearable-1"), client_id="w")
+    device = opened(nats.endpoint("wearable-1"), client_id="w")
     assert device.wait_connected(PATIENCE)
     done = threading.Event()
     device.publish(T.policy, b"not mine to write", on_acknowledged=done.set)
     assert done.wait(PATIENCE)
+
+
+def test_a_denied_publish_is_refused_by_the_newer_mqtt(mosquitto: BrokerProcess, opened: Open) -> None:
+    """MQTT 5 refuses it with a reason: it is logged once, never acknowledged, and the next message goes through."""
+    log = structlog.testing.CapturingLogger()
+    device = opened(mosquitto.endpoint("wearable-1"), client_id="w", log=log)
+    assert device.wait_connected(PATIENCE)
+    denied, done = threading.Event(), threading.Event()
+    for _ in range(2):
+        device.publish(T.policy, b"not mine to write", on_acknowledged=denied.set)
+    device.publish(T.status("wearable-1"), b"mine", on_acknowledged=done.set)
+    assert done.wait(PATIENCE)
+    assert not denied.is_set()
+    assert device.in_flight == 0
+    refused = [call for call in log.calls if call.args == ("publish_refused",)]
+    assert [(call.kwargs["topic"], call.kwargs["reason"]) for call in refused] == [
+        (T.policy, "not authorized")
+    ]
 
 
 def test_a_session_is_kept_while_its_owner_is_away(broker: BrokerProcess, opened: Open) -> None:
@@ -505,6 +524,37 @@ def test_two_of_the_same_name_do_not_fight_in_a_hot_loop(broker: BrokerProcess, 
     assert (len(changes) - so_far) / (time.monotonic() - begin) < 40
 
 
+TWIN = re.compile(r"another client (has connected with|seems to use) the name twin(,|$)")
+
+
+def unusable(log: structlog.testing.CapturingLogger) -> list[str]:
+    return [call.kwargs["error"] for call in log.calls if call.args == ("broker_unusable",)]
+
+
+def test_two_of_the_same_name_are_told_so(broker: BrokerProcess, opened: Open) -> None:
+    """Both say that somebody has their name: for sure with MQTT 5, as a guess with 3.1.1."""
+    logs = [structlog.testing.CapturingLogger() for _ in range(2)]
+    for log in logs:
+        opened(broker.endpoint("wearable-1"), client_id="twin", log=log)
+    told = lambda: all(any(map(TWIN.search, unusable(log))) for log in logs)  # noqa: E731
+    wait_for(told, "a word about the twin", patience=6 * PATIENCE)  # NATS makes the two wait for each other
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_broker_that_goes_away_is_no_twin(scripted: ScriptedBroker, opened: Open, away: bool) -> None:
+    """Three connections that it closes make a twin likely, unless it is seen to be away in between."""
+    log = structlog.testing.CapturingLogger()
+    client = opened(scripted.endpoint, client_id="twin", log=log)
+    for _ in range(3):
+        assert client.wait_connected(PATIENCE)
+        scripted.connack = 3 if away else 0  # 3: the server is unavailable
+        told = len(unusable(log)) + 1 + away
+        scripted.drop_all()
+        wait_for(lambda told=told: len(unusable(log)) >= told, "the end of the connection")
+        scripted.connack = 0
+    assert any(map(TWIN.search, unusable(log))) is not away
+
+
 def test_someone_else_cannot_guess_the_client_id() -> None:
     """The client id is derived from the identity's secret: stable for its owner, and different for every other one."""
     mine, other = (Endpoint("h", 1, username="a", password=secret) for secret in ("p", "q"))
@@ -552,3 +602,26 @@ def test_a_wildcard_is_no_topic_to_publish_to(opened: Open, scripted: ScriptedBr
     writer = opened(scripted.endpoint)
     with pytest.raises(ValueError, match="not a topic to publish to"):
         writer.publish(topic, b"")
+
+
+def test_messages_that_wait_to_be_read_together_all_come(broker: BrokerProcess, opened: Open) -> None:
+    """A reader that collects hears every message, and what it publishes itself does not wait with them."""
+    inbox, done = Inbox(), threading.Event()
+    reader = opened(
+        broker.endpoint("calibrator"),
+        client_id="c",
+        subscriptions=[T.all("z")],
+        on_message=inbox,
+        collect_s=1.0,
+    )
+    writer = opened(broker.endpoint("wearable-1"), client_id="w")
+    assert reader.wait_connected(PATIENCE)
+    assert writer.wait_connected(PATIENCE)
+    writer.publish(BATCH, b"first")
+    inbox.wait(b"first")
+    for number in range(30):
+        writer.publish(BATCH, b"%d" % number)
+    reader.publish(T.seen("wearable-1"), b"answer", on_acknowledged=done.set)
+    assert done.wait(PATIENCE)
+    inbox.wait(b"29")
+    assert [payload for _, payload, _ in inbox.messages] == [b"first", *(b"%d" % n for n in range(30))]

@@ -18,6 +18,8 @@ from hushmq.broker.provision.authority import Authority
         ("mqtt://broker.lan:1999", "broker.lan", 1999, None),
         ("mqtts://broker.lan", "broker.lan", 8883, Tls()),
         ("mqtts://[::1]:42/", "::1", 42, Tls()),
+        ("ws://broker.lan", "broker.lan", 80, None),
+        ("wss://broker.lan:8443/behind/a/proxy", "broker.lan", 8443, Tls()),
     ],
 )
 def test_an_address_is_read(url: str, host: str, port: int, tls: Tls | None) -> None:
@@ -36,6 +38,7 @@ def test_an_address_is_read(url: str, host: str, port: int, tls: Tls | None) -> 
         ("mqtt://", "is not valid"),
         ("mqtt://broker.lan/topic", "is not valid"),
         ("mqtt://broker.lan?x=1", "is not valid"),
+        ("ws://broker.lan/mqtt?x=1", "is not valid"),
         ("mqtt://broker.lan:0", "port 0"),
         ("mqtt://broker.lan:65536", "out of range"),
         ("mqtt://broker.lan:x", "x"),
@@ -55,6 +58,15 @@ def test_tls_settings_need_a_tls_address(tmp_path: Path) -> None:
     """A certificate authority with an address without TLS is refused: the password would be sent in clear text."""
     with pytest.raises(Problem, match="write mqtts://"):
         Endpoint.parse("mqtt://broker.lan", tls=Tls(ca=tmp_path / "ca.pem"))
+    with pytest.raises(Problem, match="write wss://"):
+        Endpoint.parse("ws://broker.lan", tls=Tls(ca=tmp_path / "ca.pem"))
+
+
+def test_a_websocket_has_a_path() -> None:
+    """NATS takes WebSockets at /mqtt only, which is what an address without a path means."""
+    assert Endpoint.parse("ws://broker.lan").path == "/mqtt"
+    assert Endpoint.parse("wss://broker.lan/behind").path == "/behind"
+    assert Endpoint.parse("mqtts://broker.lan").path is None
 
 
 def test_the_password_is_in_no_repr() -> None:
@@ -82,3 +94,26 @@ def test_bad_tls_files_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(Problem, match=message):
             tls.context()
+
+
+@pytest.mark.parametrize(
+    ("url", "exposed"),
+    [
+        ("mqtt://broker.lan", True),
+        ("ws://broker.lan", True),
+        ("mqtt://192.168.1.2", True),
+        ("mqtt://0.0.0.0", True),
+        ("mqtt://[fe80::1]", True),
+        ("mqtt://localhost.example", True),
+        ("mqtts://broker.lan", False),
+        ("wss://broker.lan", False),
+        ("mqtt://127.0.0.1", False),
+        ("mqtt://127.8.0.1", False),
+        ("mqtt://[::1]", False),
+        ("ws://LOCALHOST", False),
+    ],
+)
+def test_a_password_is_exposed_without_tls_and_beyond_loopback(url: str, exposed: bool) -> None:
+    word = "hidden"
+    assert Endpoint.parse(url, username="u", password=word).exposes_password is exposed
+    assert not Endpoint.parse(url, username="u").exposes_password

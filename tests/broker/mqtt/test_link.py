@@ -6,9 +6,12 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
 
+from hushmq.broker.mqtt import link as link_module
 from hushmq.broker.mqtt.endpoint import Endpoint
 from hushmq.broker.mqtt.link import Link
 
@@ -69,6 +72,7 @@ def pair() -> Iterator[Pair]:
             keep_session=True,
             subscribe_twice=False,
             keepalive=60,
+            version=MQTTProtocolVersion.MQTTv311,
         )
         link.open()
         broker, _ = server.accept()
@@ -113,7 +117,9 @@ def test_nothing_is_mixed_up_where_the_socket_is_full(pair: Pair) -> None:
     large, many = b"z" * 60_000, 200
 
     def say(number: int, payload: bytes) -> None:
-        pair.link.publish("t", payload, retain=False, on_acknowledged=lambda: acknowledged.append(number))
+        pair.link.publish(
+            "t", payload, retain=False, on_acknowledged=lambda _refused: acknowledged.append(number)
+        )
 
     for number in range(many):
         say(number, large)
@@ -142,8 +148,35 @@ def test_the_end_is_noticed_after_what_came_before_it(pair: Pair) -> None:
     """Messages received before the broker closes are delivered; then the connection is lost."""
     pair.broker.sendall(publish(1, b"last"))
     pair.broker.shutdown(socket.SHUT_WR)
-    pair.step_until(lambda: pair.received == [b"last"])
     while pair.link.step(pair.wake, 5.0):
         pass
+    assert pair.received == [b"last"]
     assert pair.link.error == "the broker closed the connection"
     assert not pair.link.usable
+
+
+def test_only_few_messages_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After none there is no wait, after few a double one, after some a single one; under load nothing waits."""
+    now, waits = [1000.0], list[float]()
+    polls = SimpleNamespace(register=lambda *_: None, poll=waits.append)
+    monkeypatch.setattr(link_module, "select", SimpleNamespace(poll=lambda: polls, POLLIN=1))
+    monkeypatch.setattr(link_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    link = Link(
+        Endpoint.parse("mqtt://127.0.0.1:1883"),
+        client_id="c",
+        subscriptions=[],
+        on_message=lambda *_: None,
+        will=None,
+        keep_session=True,
+        subscribe_twice=False,
+        keepalive=15,
+        version=MQTTProtocolVersion.MQTTv311,
+    )
+    for came in (0, link_module.FEW, link_module.FEW + 1, link_module.BUSY, 1000):
+        link._heard += came
+        now[0] += 0.2
+        link.collect(0, 0.1)
+    assert waits == [200.0, 100.0]
+    link._heard += 1
+    link.collect(0, 0.1)  # too soon after the load to say that it has ended
+    assert len(waits) == 2
