@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision import site_description as descriptions
 from hushmq.broker.provision.access_rights import ROLES
-from hushmq.broker.provision.authority import due
+from hushmq.broker.provision.authority import check_valid, due
 from hushmq.broker.provision.generate import generate
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.broker.provision.site_folder import SiteFolder
@@ -211,6 +211,8 @@ def _run(path: Path) -> int:
     if folder.description.nodes:
         raise Problem("site.toml: nodes: this command runs no cluster; see hushmq broker config nats")
     folder.complete()
+    if (tls := folder.server_tls()) is not None:
+        check_valid(tls.certificate)
     log = logger()
     stopping = threading.Event()
 
@@ -224,6 +226,7 @@ def _run(path: Path) -> int:
         host=folder.description.listen,
         port=folder.description.port,
         tls=folder.server_tls(),
+        websocket_port=folder.description.websocket_port,
     )
     with server:
         log.info("broker_running", addresses=folder.description.urls, pid=server.pid)

@@ -6,25 +6,26 @@ import argparse
 import json
 import sys
 import time
-import tomllib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from hushmq.broker.commands.account_forecast import AccountForecast, forecast_accounts, matched_states
 from hushmq.broker.commands.client_options import add_broker, endpoints
-from hushmq.broker.commands.policy_forecast import Forecast, forecast
+from hushmq.broker.commands.policy_file import check_policy, ops_keys, read_policy, read_signed
+from hushmq.broker.commands.push_warnings import check_key, renamed_in_place, what_is_left
 from hushmq.broker.commands.rollout import FINAL, Progress, Received, Watcher, settled
 from hushmq.broker.contract.account_share import priced_streams
-from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, LedgerState, encode
+from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, encode
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
-from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.signature import PrivateKey
-from hushmq.broker.contract.theta_message import ThetaMessage, theta_message
-from hushmq.broker.service.settings_file import first_error
+from hushmq.broker.contract.problem import Problem, Rejected
+from hushmq.broker.contract.signature import PrivateKey, Signed, verify
+from hushmq.broker.contract.theta_message import RegimeThetaMessage, ThetaMessage, theta_message
+from hushmq.broker.forecast.account_forecast import AccountForecast, forecast_accounts, matched_states
+from hushmq.broker.forecast.choose_stride import stride_gain
+from hushmq.broker.forecast.policy_forecast import Forecast, forecast
+from hushmq.broker.forecast.window_forecast import WindowForecast, window_forecasts
 from hushmq.pufferfish.protocols import Theta
 
 BACK_S = 5.0
@@ -38,15 +39,29 @@ used. Exit code 0: every online device has applied the policy; 1: a device refus
 
 examples:
   hushmq push policy.toml --key ops.key --broker mqtts://broker.lan --username ops --password-file ops.password
+  hushmq push home/policy.toml --site home
+  hushmq push signed.json --site home                  # what `hushmq policy sign` wrote where the key is
   hushmq push policy.toml --key ops.key --broker mqtt://127.0.0.1 --dry-run
   hushmq push policy.json --key ops.key --broker mqtt://127.0.0.1 --yes --json"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    parser.add_argument("policy", type=Path, metavar="POLICY", help="the policy file, .toml or .json")
-    parser.add_argument("--key", type=Path, required=True, metavar="FILE", help="the private key of ops")
+    parser.add_argument(
+        "policy",
+        type=Path,
+        metavar="POLICY",
+        help="the policy file, .toml or .json, or what hushmq policy sign wrote",
+    )
+    parser.add_argument(
+        "--key", type=Path, metavar="FILE", help="the private key of ops (default: SITE/ops/ops.key)"
+    )
     add_broker(parser)
+    parser.add_argument(
+        "--new-key",
+        action="store_true",
+        help="the key is another one than that of the policy in force, on purpose",
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what would change, publish nothing")
     parser.add_argument("--yes", action="store_true", help="publish without asking for confirmation")
     parser.add_argument("--json", action="store_true", help="print only one JSON object, at the end")
@@ -63,8 +78,14 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.timeout <= 86_400:
         raise Problem(f"--timeout: {args.timeout:g} is out of range: 0 to 86400 seconds")
     tree = read_policy(args.policy)
-    key = PrivateKey.load(args.key)
-    _check(tree, args.policy, version=tree.get("version", 1))
+    signed = read_signed(tree, args.policy)
+    # What is wrong with the key or the signature is found before anything else.
+    if signed is None:
+        _key(args)
+    else:
+        _check_signed(signed, args)
+    tree = tree if signed is None else signed.message.model_dump(mode="json")
+    check_policy(tree, args.policy, version=tree.get("version", 1))
     if not (args.dry_run or args.yes or sys.stdin.isatty()):
         raise Problem(
             "--yes: standard input is not a terminal to ask for confirmation: give --yes or --dry-run"
@@ -73,7 +94,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         watcher.open()
         policy = _versioned(tree, args.policy, watcher.received)
-        payload = encode(key.sign(policy))
+        if signed is None:
+            signed = _key(args).sign(policy)
+        else:
+            policy = signed.message
+        check_key(signed.key, watcher.received, new_key=args.new_key)
+        payload = encode(signed)
         if len(payload) > MAX_PAYLOAD_BYTES:
             raise Problem(
                 f"{args.policy}: the message has {len(payload)} bytes; devices read at most {MAX_PAYLOAD_BYTES}"
@@ -92,35 +118,28 @@ def run(args: argparse.Namespace) -> int:
     return 0 if settled(found) and all(one.state != "refused" for one in found.values()) else 1
 
 
-def read_policy(path: Path) -> dict[str, Any]:
-    """Return the fields of a policy file; raise Problem when it cannot be read."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        tree = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise Problem(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Problem(f"{path}: not UTF-8 text") from None
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        raise Problem(f"{path}: not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
-    if not isinstance(tree, dict):
-        raise Problem(f"{path}: a policy is an object with cohort and streams")
-    return tree
+def _key(args: argparse.Namespace) -> PrivateKey:
+    if args.key is not None:
+        return PrivateKey.load(args.key)
+    if args.site is None:
+        raise Problem("--key: missing; give the private key of ops, with which devices know the policy")
+    return PrivateKey.load(args.site / "ops" / "ops.key")
 
 
-def _check(tree: dict[str, Any], path: Path, *, version: Any) -> Policy:
-    """Return the policy with these fields, validated as strictly as on a device; raise Problem if it is invalid."""
+def _check_signed(signed: Signed[Policy], args: argparse.Namespace) -> None:
+    """Raise Problem unless one of the site's ops keys signed the policy; without a site, nobody here knows them."""
+    if args.site is None:
+        return
     try:
-        return Policy.model_validate_json(json.dumps(tree | {"version": version}, allow_nan=False))
-    except ValidationError as error:
-        raise Problem(f"{path}: {first_error(error)}") from None
-    except (TypeError, ValueError) as error:
-        raise Problem(f"{path}: {error}") from None
+        verify(Policy, encode(signed), ops_keys(args.site / "calibrator.toml"))
+    except Rejected as rejected:
+        raise Problem(f"{args.policy}: no ops key of {args.site} signed it: {rejected}") from None
 
 
 def _versioned(tree: dict[str, Any], path: Path, received: Received) -> Policy:
-    present = received.policy_version
-    policy = _check(tree, path, version=tree.get("version", present + 1))
+    present = received.highest_version
+    in_use = received.policy.streams if received.policy else None
+    policy = check_policy(tree, path, version=tree.get("version", present + 1), in_use=in_use)
     if policy.version <= present:
         raise Problem(f"{path}: version: {policy.version} is not above {present}, which is in force: omit it")
     for name, stream in policy.streams.items():
@@ -129,6 +148,10 @@ def _versioned(tree: dict[str, Any], path: Path, received: Received) -> Policy:
             raise Problem(
                 f"{path}: streams.{name}.period_ms: {old.period_ms} is in use and never changes: "
                 "give the stream a new name"
+            )
+        if old is not None and old.stride != stream.stride:
+            raise Problem(
+                f"{path}: streams.{name}.stride: {old.stride} is in use and never changes: give the stream a new name"
             )
         if old is not None and len(old.states) != len(stream.states):
             raise Problem(
@@ -149,6 +172,12 @@ def _versioned(tree: dict[str, Any], path: Path, received: Received) -> Policy:
     return policy
 
 
+def devices_of(policy: Policy, received: Received) -> dict[str, int]:
+    """Return on how many devices each stream of a policy runs."""
+    statuses = received.statuses.values()
+    return {name: sum(name in status.streams for status in statuses) for name in policy.streams}
+
+
 Plan = dict[str, tuple[Forecast | None, AccountForecast]]
 
 
@@ -157,9 +186,8 @@ def _plan(policy: Policy, received: Received) -> Plan:
     was = priced_streams(received.policy) if received.policy else {}
     before: dict[str, Forecast] = {}
     thetas: dict[str, Theta] = {}
-    devices: dict[str, int] = {}
+    devices = devices_of(policy, received)
     for name, stream in policy.streams.items():
-        devices[name] = sum(name in status.streams for status in received.statuses.values())
         old = was[name].policy if name in was else None
         setting = received.settings.get(name)
         if old is not None and setting is not None:
@@ -189,14 +217,26 @@ def _hull(learned: ThetaMessage, floor: ThetaMessage) -> Theta:
     return hull
 
 
+def _lost_policy(received: Received) -> list[str]:
+    retained = received.policy.version if received.policy else 0
+    if received.highest_version <= retained:
+        return []
+    return [
+        f"  NOTE: the broker retains {f'policy {retained}' if retained else 'no policy'}, but policy "
+        f"{received.highest_version} is followed: the broker has come back older, and is what this is compared with"
+    ]
+
+
 def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
-    present = received.policy_version
+    present = received.highest_version
     lines = [
         f"cohort {policy.cohort}: policy {present or 'none'} → {policy.version}",
+        *_lost_policy(received),
         *matched_states(policy),
     ]
     gone = sorted(set(received.policy.streams if received.policy else ()) - set(policy.streams))
     lines += [f"  {name}: removed; devices stop publishing it" for name in gone]
+    devices, pasts = devices_of(policy, received), _pasts(plan, received)
     for name, (before, forecasted) in plan.items():
         after = forecasted.after
         old = received.policy.streams.get(name) if received.policy else None
@@ -209,6 +249,7 @@ def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
                 "    ticks so far are accounted for under what was believed until now, and devices publish nothing "
                 "of it until they have the new noise",
             ]
+        lines += _stride(policy, name)
         lines += [
             f"    {'chains assumed':<28}{_chains(before):>18} → {_chains(after)}",
             f"    {'noise on the device':<28}{_noise(before):>18} → {_noise(after)}",
@@ -221,38 +262,76 @@ def _words(policy: Policy, received: Received, plan: Plan) -> list[str]:
         lines.append(f"    if learning is deceived, at most {after.deceived.in_words()}")
         if policy.streams[name].adversary != "informed":
             lines.append("    NOTE: both losses assume an adversary who knows no state at any other instant")
+        if isinstance(policy.streams[name].theta.start, RegimeThetaMessage):
+            lines.append(
+                "    NOTE: Θ is the chains that theta.start lists and none between them; nothing is learned beyond it, "
+                "and a known state would tell the regime around it"
+            )
         ledger = received.ledgers.get(name)
+        if old is not None and (renamed := renamed_in_place(old, policy.streams[name])) is not None:
+            lines.append(f"    WARNING: {renamed}")
         if ledger is not None and reason is None:
-            for words, audience, was, will in _left(ledger, forecasted.account.policy):
-                lines.append(f"    {words:<28}{was:>18.4f} → {will:.4f}")
-                if will < 0:
+            for left in what_is_left(ledger, forecasted.account.policy, pasts.get(name)):
+                least = " at least, under the new Θ" if left.repriced else ""
+                lines.append(f"    {left.words:<28}{left.before:>18.4f} → {left.after:.4f}{least}")
+                if left.after < -1e-9:
                     lines.append(
-                        f"    WARNING: {-will:.4f} more than the new ε of the {audience} is already spent: "
-                        "releases will stop"
+                        f"    WARNING: {'up to ' * left.repriced}{-left.after:.4f} more than the new ε of the "
+                        f"{left.audience} is already spent: the stream stops, or goes on in a new epoch"
                     )
         if old is not None and policy.streams[name].epsilon.operator > old.epsilon.operator:
             lines.append(
                 "    NOTE: ε rises: ticks under the new policy also reveal more about the last ticks under the old one"
             )
-        lines += [
-            f"    window {share.window} ({share.ticks} ticks) for the {share.scope}: "
-            f"tilt {share.tilt:.5f}, noise of scale {share.scale:.1f}"
-            for share in after.shares
-        ]
+        lines += _windows(after, window_forecasts(forecasted.account.policy, after, devices=devices[name]))
         if len(after.shares) > 1:
             lines.append(f"    a tick is in all {len(after.shares)} of these windows, and their tilts add up")
         lines.append(f"    with learning ({after.learning:.5f}) the total tilt of a tick is {after.tilt:.5f}")
     return lines
 
 
-def _left(ledger: LedgerState, stream: StreamPolicy) -> list[tuple[str, str, float, float]]:
-    """Return the rest of each audience's budget before and after the change, for the losses so far."""
-    accounts = {"operator": ledger.operator, "public": ledger.public}
+def _windows(after: Forecast, found: Sequence[WindowForecast]) -> list[str]:
+    """Return a line for every window that the calibrator releases: its tilt, its noise, the 95% interval of a share."""
+    lines = []
+    for share, one in zip(after.shares, found, strict=False):
+        lines.append(
+            f"    window {share.window} ({share.ticks} ticks) for the {share.scope}: "
+            f"tilt {share.tilt:.5f}, noise of scale {share.scale:.1f}, a share ±{one.half_width:.2g} (95%)"
+        )
+        if not one.tells:
+            lines.append("    WARNING: that is less than no data tells: whoever says ½ is off by 0.5 at most")
+    return lines
+
+
+def _pasts(plan: Plan, received: Received) -> dict[str, Forecast]:
+    """Return the forecasts of what is in force under the Θ of the new policy, where that is another one."""
+    was = priced_streams(received.policy) if received.policy else {}
+    found = {}
+    for name, (before, one) in plan.items():
+        setting = received.settings.get(name)
+        if before is None or setting is None or one.after.theta == before.theta:
+            continue
+        with suppress(Problem):
+            found[name] = forecast(was[name].policy, one.after.theta, devices=1, noise=setting.noise.noise)
+    return found
+
+
+def _stride(policy: Policy, name: str) -> list[str]:
+    """How much of the stream is published where not every tick is, and what that is good for."""
+    own = policy.streams[name]
+    if own.stride == 1:
+        return []
+    every = policy.model_copy(
+        update={"streams": policy.streams | {name: own.model_copy(update={"stride": 1})}}
+    )
+    gain = stride_gain(every, name, own.stride)
+    better = (
+        "" if gain is None else f"; the windows' errors are {gain:.2g} times smaller than with all of them"
+    )
     return [
-        (f"left for {'operators' if audience == 'operator' else 'the public'}", audience, account.left,
-         getattr(stream.epsilon, audience) - account.loss)
-        for audience, account in accounts.items()
-    ]  # fmt: skip
+        f"    one of {own.stride} ticks is published, every {own.stride_ms / 1000:g} s, and every tick is protected"
+        f"{better}"
+    ]
 
 
 def new_epoch(old: StreamPolicy, new: StreamPolicy) -> str | None:
@@ -354,6 +433,7 @@ def _answer(
     published: bool,
 ) -> None:
     if args.json:
+        pasts = _pasts(plan, received)
         streams = {
             name: {
                 "new_epoch": new_epoch(received.policy.streams[name], policy.streams[name])
@@ -361,10 +441,16 @@ def _answer(
                 else None,
                 "before": None if before is None else before.as_tree(),
                 "after": one.after.as_tree(),
+                "windows": [
+                    each.as_tree()
+                    for each in window_forecasts(
+                        one.account.policy, one.after, devices=devices_of(policy, received)[name]
+                    )
+                ],
                 "account": one.as_tree(),
                 "left": {
-                    audience: {"before": was, "after": will}
-                    for _, audience, was, will in _left(received.ledgers[name], one.account.policy)
+                    left.audience: {"before": left.before, "after": left.after, "repriced": left.repriced}
+                    for left in what_is_left(received.ledgers[name], one.account.policy, pasts.get(name))
                 }
                 if name in received.ledgers
                 else None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Status, decode
+from hushmq.broker.contract.messages import LedgerState, NoiseSetting, Refusal, Status, decode
 from hushmq.broker.contract.policy_message import Policy
-from hushmq.broker.contract.problem import Problem, Rejected
+from hushmq.broker.contract.problem import Problem, Reason, Rejected
 from hushmq.broker.contract.signature import Signed
 from hushmq.broker.contract.topics import Topics, parse
 from hushmq.broker.mqtt.connection import Connection, Offline
@@ -21,6 +21,8 @@ from hushmq.broker.service.log import logger
 State = Literal["applied", "waiting for noise", "refused", "silent", "offline"]
 FINAL: frozenset[State] = frozenset({"applied", "refused", "offline"})
 """States that a device does not leave while the roll-out is followed."""
+LEAP = 1000
+"""How far ahead of the retained policy and settings a device's policy can be."""
 SETTLED_S = 1.0
 """Seconds without a message after which all retained messages are considered received."""
 
@@ -31,11 +33,23 @@ class Received:
 
     policy: Policy | None = None
     """The policy in force; None also where it breaks a rule that came later, so that devices refuse it."""
+    policy_key: str | None = None
+    """The id of the key that signed it, as it states."""
     policy_version: int = 0
-    """The highest version that was retained as the policy; 0 where nothing was."""
+    """The highest version retained as the policy, or stated by a noise setting; 0 where nothing was."""
     settings: dict[str, NoiseSetting] = field(default_factory=dict)
     statuses: dict[str, Status] = field(default_factory=dict)
     ledgers: dict[str, LedgerState] = field(default_factory=dict)
+
+    @property
+    def highest_version(self) -> int:
+        """The highest policy version that anyone states: a broker that comes back older retains an older policy.
+
+        A device may state anything: one that is LEAP versions ahead of policy and settings is not believed.
+        """
+        stated = [status.policy or 0 for status in self.statuses.values()]
+        stated += [status.refused.version or 0 for status in self.statuses.values() if status.refused]
+        return max([self.policy_version, *(one for one in stated if one <= self.policy_version + LEAP)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,11 @@ class Watcher:
     def progress(self, policy: Policy) -> dict[str, Progress]:
         """Return the progress of every device that has ever published its status."""
         with self._arrival:
-            return {device: _progress(one, policy) for device, one in sorted(self.received.statuses.items())}
+            settings = self.received.settings
+            return {
+                device: _progress(one, policy, settings)
+                for device, one in sorted(self.received.statuses.items())
+            }
 
     def _receive(self, topic: str, payload: bytes, _retained: bool) -> None:
         address = parse(topic)
@@ -115,9 +133,12 @@ class Watcher:
                         # Also of one that is refused below because it breaks a rule that came after it.
                         stated = _stated_version(payload)
                         self.received.policy_version = max(stated, self.received.policy_version)
-                        self.received.policy = decode(Signed[Policy], payload).message
+                        signed = decode(Signed[Policy], payload)
+                        self.received.policy, self.received.policy_key = signed.message, signed.key
                     case "noise" if address.stream and address.device is None:
-                        self.received.settings[address.stream] = decode(Signed[NoiseSetting], payload).message
+                        setting = decode(Signed[NoiseSetting], payload).message
+                        self.received.settings[address.stream] = setting
+                        self.received.policy_version = max(setting.policy, self.received.policy_version)
                     case "status" if address.device:
                         self.received.statuses[address.device] = decode(Status, payload)
                     case "ledger" if address.stream:
@@ -127,17 +148,25 @@ class Watcher:
             self._arrival.notify_all()
 
 
-def _progress(status: Status, policy: Policy) -> Progress:
+def _progress(status: Status, policy: Policy, settings: Mapping[str, NoiseSetting]) -> Progress:
     if status.refused is not None and status.refused.version == policy.version:
         return Progress("refused", str(status.refused.reason))
     if status.policy != policy.version:
         return Progress("offline" if status.online is False else "silent")
     for name, stream in status.streams.items():
         if name in policy.streams and stream.noise is None:
-            if stream.refused is not None:
+            if stream.refused is not None and _is_answer(stream.refused, policy, settings.get(name)):
                 return Progress("refused", f"{name}: {stream.refused.reason}")
             return Progress("waiting for noise")
     return Progress("applied")
+
+
+def _is_answer(refusal: Refusal, policy: Policy, setting: NoiseSetting | None) -> bool:
+    """Whether a device refused a noise setting that was made for this policy, and not one made before it.
+
+    A setting for another policy is a mismatch until the calibrator has made one for this policy, a moment later.
+    """
+    return refusal.reason != Reason.POLICY_MISMATCH and (setting is None or setting.policy == policy.version)
 
 
 def settled(found: dict[str, Progress]) -> bool:

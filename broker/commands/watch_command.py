@@ -11,12 +11,12 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel
 
-from hushmq.broker.commands.client_options import add_broker, endpoints
+from hushmq.broker.commands.client_options import add_broker, cohort_of, endpoints
 from hushmq.broker.contract.messages import Account, LedgerState, NoiseSetting, Release, Status, decode
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.broker.contract.signature import Signed
-from hushmq.broker.contract.topics import Address, Topics, level, parse
+from hushmq.broker.contract.topics import Address, Topics, parse
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.service.log import logger
 
@@ -29,13 +29,14 @@ EXAMPLES = """A subscriber may read releases only: give --only release.
 
 examples:
   hushmq watch --cohort home --broker mqtt://127.0.0.1 --username ops --password-file ops.password
+  hushmq watch --site home
   hushmq watch --cohort home --broker mqtt://127.0.0.1 --only release --json
   hushmq watch --cohort home --broker mqtt://127.0.0.1 --seconds 10"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    parser.add_argument("--cohort", required=True, help="the cohort to watch")
+    parser.add_argument("--cohort", help="the cohort to watch (default: that of --site)")
     add_broker(parser)
     parser.add_argument(
         "--only",
@@ -50,17 +51,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        level(args.cohort)
-    except ValueError as error:
-        raise Problem(f"--cohort: {error}") from None
+    cohort = cohort_of(args)
     if args.seconds is not None and not args.seconds > 0:
         raise Problem(f"--seconds: {args.seconds:g} is not above 0")
-    topics, kinds = Topics(args.cohort), tuple(args.only or ("release", "status"))
+    topics, kinds = Topics(cohort), tuple(args.only or ("release", "status"))
     arrived: queue.SimpleQueue[tuple[str, bytes, bool]] = queue.SimpleQueue()
     connection = Connection(
         endpoints=endpoints(args),
-        client_id=f"watch-{args.cohort}-{time.monotonic_ns():x}",
+        client_id=f"watch-{cohort}-{time.monotonic_ns():x}",
         subscriptions=[topics.all(kind) for kind in kinds],
         on_message=lambda topic, payload, retained: arrived.put((topic, payload, retained)),
         keep_session=False,
@@ -76,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
                 topic, payload, retained = arrived.get(timeout=0.2)
             except queue.Empty:
                 continue
-            line = _line(topic, payload, retained=retained, as_json=args.json)
+            line = message_line(topic, payload, retained, as_json=args.json)
             if line is not None:
                 print(line, flush=True)
     finally:
@@ -84,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _line(topic: str, payload: bytes, *, retained: bool, as_json: bool) -> str | None:
+def message_line(topic: str, payload: bytes, retained: bool, *, as_json: bool) -> str | None:
     """Return the line for a message; None if it is empty or not a message of the contract."""
     address = parse(topic)
     if address is None or address.kind not in READERS or not payload:
@@ -122,6 +120,16 @@ def _where(address: Address) -> str:
     return "/".join(part for part in parts if part) or address.cohort
 
 
+def _when(message: Release) -> str:
+    """When a window was, or its ticks where it states no time."""
+    if message.start is None or message.end is None:
+        return f"{message.first}…{message.last}"
+    start, end = (
+        text.removesuffix("Z").removesuffix(".000").replace("T", " ") for text in (message.start, message.end)
+    )
+    return f"{start} – {end if start[:10] != end[:10] else end[11:]} UTC"
+
+
 def _smoothed(message: Release) -> str:
     """The smoothed frequencies of the states that it makes most frequent; nothing where a release has none."""
     if message.smoothed is None or message.smoothed_intervals is None:
@@ -144,8 +152,8 @@ def _words(message: BaseModel) -> str:
             rest = len(message.states) - len(found)
             more = f" and {rest} rarer" if rest else ""
             return (
-                f"{message.first}…{message.last}: {bins}{more}{_smoothed(message)}; "
-                f"loss {message.loss:.4f} of {message.budget:g}"
+                f"{_when(message)}: {bins}{more}{_smoothed(message)}; "
+                f"loss {message.loss:.4f} of {message.budget:g} about any one instant"
             )
         case Status():
             refused = [message.refused, *(one.refused for one in message.streams.values())]
@@ -160,7 +168,7 @@ def _words(message: BaseModel) -> str:
             stopped = f"; STOPPED: {message.stopped}" if message.stopped else ""
             broken = "".join(f"; {sentence}" for sentence in message.broken_promises())
             return (
-                f"operator {_loss(message.operator)}, public {_loss(message.public)}, "
+                f"about any one instant, for ever: operator {_loss(message.operator)}, public {_loss(message.public)}, "
                 f"{message.entries} entries{stopped}{broken}"
             )
         case NoiseSetting():

@@ -80,7 +80,7 @@ def account_loss(theta: Theta, tau0: float, tau1: float, policy: StreamPolicy) -
     The tilts are those of every tick, the policy one of `priced_streams`. Infinite where nothing is proved.
     """
     share = policy.tilt_share
-    return theta.constant_loss(tau0 / share, tau1 / share, policy.adversary)
+    return theta.constant_loss(tau0 / share, tau1 / share, policy.adversary, stride=policy.stride)
 
 
 def _devices(policy: Policy, device: str | None) -> int:

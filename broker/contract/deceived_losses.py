@@ -34,8 +34,8 @@ class DeceivedLosses:
 def deceived_losses(policy: StreamPolicy) -> DeceivedLosses:
     """The losses of Theorem 13 (docs/theory-world.md): devices accept no Θ without the floor, and no loss beyond ε."""
     start, floor = policy.theta.start.chains, policy.theta.floor.chains
-    epsilon, adversary = policy.epsilon, policy.adversary
+    epsilon, adversary, stride = policy.epsilon, policy.adversary, policy.stride
     return DeceivedLosses(
-        deceived_loss(start, floor, epsilon.operator, adversary),
-        deceived_public_loss(start, floor, epsilon.public, adversary),
+        deceived_loss(start, floor, epsilon.operator, adversary, stride=stride),
+        deceived_public_loss(start, floor, epsilon.public, adversary, stride=stride),
     )

@@ -15,7 +15,21 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from hushmq.broker.contract.broken_promise import broken_promise
-from hushmq.broker.contract.message_base import Epsilon, Level, Message, NanoNats, Tick, Version, field_path
+from hushmq.broker.contract.message_base import (
+    Counter,
+    Epsilon,
+    Level,
+    Magnitude,
+    Message,
+    NanoNats,
+    NoiseScale,
+    NoisyCount,
+    Number,
+    Positive,
+    Tick,
+    Version,
+    field_path,
+)
 from hushmq.broker.contract.noise_message import NoiseMessage
 from hushmq.broker.contract.packing import packed_size
 from hushmq.broker.contract.problem import Reason, Rejected
@@ -27,6 +41,8 @@ MAX_PAYLOAD_BYTES = 256 * 1024
 
 MOST_ENDED = 16
 """Ended epochs in a ledger's message at most."""
+
+UtcTime = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 
 EpochReason = Literal["meaning", "contradiction", "ops"]
 """Why an epoch of a stream began: its states mean something else, Θ was contradicted, or ops raised its number."""
@@ -109,7 +125,7 @@ class Seen(Message):
 class Refusal(Message):
     """A pushed version that the device refused, and why."""
 
-    version: int | None
+    version: Version | None
     reason: Reason
 
 
@@ -118,9 +134,9 @@ class StreamStatus(Message):
 
     noise: Version | None
     refused: Refusal | None = None
-    sampled: Annotated[int, Field(ge=0)]
-    buffered: Annotated[int, Field(ge=0)]
-    dropped: Annotated[int, Field(ge=0)]
+    sampled: Counter
+    buffered: Counter
+    dropped: Counter
 
 
 class Status(Message):
@@ -140,7 +156,7 @@ class SharedBy(Message):
     """Who shares an account: these streams, on each of so many devices."""
 
     streams: Annotated[tuple[Level, ...], Field(min_length=1, max_length=64)]
-    devices: Annotated[int, Field(ge=1)]
+    devices: Positive
 
 
 class Release(Message):
@@ -152,30 +168,38 @@ class Release(Message):
     scope: Level
     first: Tick
     last: Tick
-    devices: Annotated[int, Field(ge=1)]
-    ticks: Annotated[int, Field(ge=1)]
+    devices: Positive
+    ticks: Positive
     states: tuple[str, ...]
-    counts: tuple[int, ...]
-    frequencies: tuple[float, ...]
-    standard_errors: tuple[Annotated[float, Field(ge=0)], ...]
-    intervals: tuple[tuple[float, float], ...]
+    counts: tuple[NoisyCount, ...]
+    frequencies: tuple[Number, ...]
+    standard_errors: tuple[Magnitude, ...]
+    intervals: tuple[tuple[Number, Number], ...]
     """For each state, a 95% confidence interval of its frequency."""
-    scale: Annotated[float, Field(gt=0)]
+    scale: NoiseScale
     tilt: NanoNats
-    loss: Annotated[float, Field(ge=0)]
+    loss: Magnitude
     budget: Epsilon
     adversary: Adversary
     theta: ThetaMessage
-    entry: Annotated[int, Field(ge=1)]
+    entry: Positive
     account: SharedBy | None = None
     """Whose account the loss is of; None where it is this stream's alone."""
-    unbiased: tuple[float, ...] | None = None
+    stride: Annotated[int, Field(ge=1)] = 1
+    """Of so many ticks every device publishes one: `first`, `last` and `ticks` count strides, Θ is about ticks."""
+    unbiased: tuple[Number, ...] | None = None
     """The unbiased frequencies, where `frequencies` are the nearest proper ones; else None: they are the same."""
-    smoothed: tuple[float, ...] | None = None
+    smoothed: tuple[Number, ...] | None = None
     """Frequencies that earlier releases of this topic and Θ went into as well (docs/estimation.md); None in releases
     that devices make, and in sums of these."""
-    smoothed_intervals: tuple[tuple[float, float], ...] | None = None
+    smoothed_intervals: tuple[tuple[Number, Number], ...] | None = None
     """For each state, an interval that holds its frequency with 95% probability, given all of that."""
+    period_ms: Annotated[int, Field(ge=1)] | None = None
+    """How long a tick lasts, or a stride; None in releases made before it was stated, as `start` and `end` are."""
+    start: UtcTime | None = None
+    """When the window began, UTC: that of `first`."""
+    end: UtcTime | None = None
+    """When it ended: that of the tick after `last`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -200,20 +224,20 @@ class Account(Message):
     """One audience's account: its budget, the loss so far under Θ, and the rest of the budget."""
 
     budget: Epsilon
-    loss: Annotated[float, Field(ge=0)]
-    left: float
+    loss: Magnitude
+    left: Number
     theta: ThetaMessage
-    undecided: Annotated[float, Field(ge=0)] | None = None
+    undecided: Magnitude | None = None
     """The loss so far to the undecided adversary, who knows Θ and not the chain (docs/theory-world.md, W2)."""
 
 
 class Misfit(Message):
     """The band of lags whose correlation exceeds that of the fitted chains most, and significantly."""
 
-    first: Annotated[int, Field(ge=1)]
-    last: Annotated[int, Field(ge=1)]
-    seen: float
-    fitted: float
+    first: Positive
+    last: Positive
+    seen: Number
+    fitted: Number
     covered: bool
     """Whether Θ contains a chain with the correlation seen. A policy may ask that misfit is only reported."""
 
@@ -224,13 +248,13 @@ class EndedEpoch(Message):
     Where that is more than the budget, the promise did not hold for these ticks.
     """
 
-    number: Annotated[int, Field(ge=1)]
+    number: Positive
     first: Tick
     last: Tick
     reason: EpochReason
     """Why the next epoch began."""
-    operator: Annotated[float, Field(ge=0)]
-    public: Annotated[float, Field(ge=0)]
+    operator: Magnitude
+    public: Magnitude
 
 
 class LedgerState(Message):
@@ -245,16 +269,16 @@ class LedgerState(Message):
     """Version 2 has all fields; what a message of version 1 lacks has its default."""
     stream: Level
     adversary: Adversary
-    entries: Annotated[int, Field(ge=0)]
+    entries: Counter
     operator: Account
     public: Account
-    late: Annotated[int, Field(ge=0)] = 0
+    late: Counter = 0
     """Ticks that arrived after their window had closed: they are counted, but in no release."""
     stopped: str | None = None
     """Why the stream releases nothing further; None while it releases."""
     misfit: Misfit | None = None
     """How far the data deviates from the chains that the guarantee assumes; None while there is no evidence of it."""
-    epoch: Annotated[int, Field(ge=1)] = 1
+    epoch: Positive = 1
     ended: Annotated[tuple[EndedEpoch, ...], Field(max_length=MOST_ENDED)] = ()
     """The epochs before it, the oldest first; where there are more, those with the largest losses and the newest."""
     head: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
@@ -293,6 +317,11 @@ def decode(model: type[M], payload: bytes) -> M:
         message = model.model_validate_json(payload)
     except ValidationError as error:
         raise _rejection(model, error) from None
+    except (
+        ArithmeticError,
+        RecursionError,
+    ) as error:  # a number within its range that a check cannot compute with
+        raise Rejected(Reason.MALFORMED, f"{model.__name__}: {type(error).__name__} in a check") from None
     # The default of `v` is for those who create a message; in a received one it is required.
     if "v" in model.model_fields and "v" not in message.model_fields_set:
         raise Rejected(Reason.UNKNOWN_VERSION, f"{model.__name__}: v: Field required")

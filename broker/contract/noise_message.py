@@ -7,7 +7,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from hushmq.broker.contract.message_base import BINARY_TAG, CATEGORICAL_TAG, Message, Probability
+from hushmq.broker.contract.message_base import (
+    BINARY_TAG,
+    CATEGORICAL_TAG,
+    Magnitude,
+    Message,
+    Probability,
+)
 from hushmq.broker.contract.problem import Problem
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
@@ -38,11 +44,20 @@ class BinaryNoiseMessage(Message):
         """The smallest probability of any output."""
         return min(self.rho0, self.rho1)
 
-    def proven_loss(self, theta: Theta, windows: float, adversary: Adversary, share: float = 1.0) -> float:
-        """The exact loss (docs/theory.md, Theorems 2 and 4), which needs no proof; ValueError for another Θ."""
+    def proven_loss(
+        self, theta: Theta, windows: float, adversary: Adversary, share: float = 1.0, stride: int = 1
+    ) -> float:
+        """The exact loss (docs/theory.md, Theorems 2 and 4), which needs no proof; ValueError for another Θ.
+
+        With a stride that of docs/theory-regimes.md, Theorem R5.
+        """
         tau0, tau1 = self.noise.tilts
         _check_states(theta, self.k)
-        return theta.constant_loss((tau0 + windows) / share, (tau1 + windows) / share, adversary)
+        if stride > 1 and windows:
+            raise ValueError("device windows are not priced beside a stride")
+        return theta.constant_loss(
+            (tau0 + windows) / share, (tau1 + windows) / share, adversary, stride=stride
+        )
 
     @model_validator(mode="after")
     def _informative(self) -> Self:
@@ -55,7 +70,7 @@ class CertificateSideMessage(Message):
     """One side of a certificate: a bound on the loss from that side, in nats, preserved by a step of `hops` ticks."""
 
     hops: Annotated[int, Field(ge=1, le=1024)]
-    bound: Annotated[float, Field(ge=0)]
+    bound: Magnitude
 
 
 class CertificateMessage(Message):
@@ -65,7 +80,7 @@ class CertificateMessage(Message):
     stream's share of its account.
     """
 
-    tau: Annotated[float, Field(gt=0)]
+    tau: Annotated[Magnitude, Field(gt=0)]
     left: CertificateSideMessage
     right: CertificateSideMessage
 
@@ -102,7 +117,9 @@ class CategoricalNoiseMessage(Message):
         word_counts(self.emission)
         return min(map(min, self.emission))
 
-    def proven_loss(self, theta: Theta, windows: float, adversary: Adversary, share: float = 1.0) -> float:
+    def proven_loss(
+        self, theta: Theta, windows: float, adversary: Adversary, share: float = 1.0, stride: int = 1
+    ) -> float:
         """The loss that the certificate proves; ValueError where it proves none.
 
         docs/theory-k.md, Theorem 8, and against the informed adversary Theorems 10 and 11.
@@ -110,6 +127,8 @@ class CategoricalNoiseMessage(Message):
         _check_states(theta, self.k)
         if not isinstance(theta, CategoricalTheta):
             raise ValueError(f"no loss can be proved for {theta.in_words()}")  # noqa: TRY004  # refused, not a bug
+        if stride > 1:
+            raise ValueError(f"a stride of {stride} is priced for streams of two states only")
         spread = theta.odds_spread if adversary == "undecided" else 0.0
         proof, tilt = self.certificate.proof, (tilt_of(self.emission) + windows) / share
         if not tilt <= proof.tau:

@@ -31,15 +31,20 @@ def windows_loss(theta: ThetaMessage, windows: float, adversary: Adversary, shar
 
 
 def operator_loss(
-    theta: ThetaMessage, noise: NoiseMessage, windows: float, adversary: Adversary, share: float = 1.0
+    theta: ThetaMessage,
+    noise: NoiseMessage,
+    windows: float,
+    adversary: Adversary,
+    share: float = 1.0,
+    stride: int = 1,
 ) -> float:
-    """Return the loss to those who read the sanitized stream and the device's windows.
+    """Return the loss to those who read the sanitized stream, one of every `stride` ticks, and the device's windows.
 
     It is that of the account if its other streams use as much of their shares (docs/theory-world.md, Theorem 21).
 
     Raises Rejected when the setting proves no loss: an invalid certificate, or an adversary that is not supported.
     """
     try:
-        return noise.proven_loss(theta.chains, windows, adversary, share)
+        return noise.proven_loss(theta.chains, windows, adversary, share, stride)
     except ValueError as error:
         raise Rejected(Reason.NOT_PROVEN, str(error)) from None

@@ -13,26 +13,47 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hushmq.broker.contract.message_base import Epsilon, Level, Message, Version
-from hushmq.broker.contract.theta_message import ThetaMessage
+from hushmq.broker.contract.message_base import (
+    Epsilon,
+    Level,
+    Magnitude,
+    Message,
+    NoiseScale,
+    Number,
+    Version,
+)
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, RegimeThetaMessage, ThetaMessage
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.categorical.informed_side import MOST_STATES
+from hushmq.pufferfish.regimes.regime_theta import INFORMED_ERROR
 from hushmq.pufferfish.undecided import spread_error
-from hushmq.pufferfish.window_method import Method
+from hushmq.pufferfish.window_method import Method, stride_error
 
 MOST_LEARNED_STATES = 8
 """With more states Θ is not learned: charged statistics would say too little about k² transitions."""
 
+LONGEST_STRIDE = 4096
+"""Ticks of a stride at most: a device holds the values of one until it ends."""
+
 LONGEST_FILL_S = 7 * 86_400
 """The longest absence that a policy may have filled: a week."""
+
+
+LONGEST_WINDOW_S = 10 * 366 * 86_400
+"""The longest window that a policy may have: ten years."""
+
+StateName = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
+"""A name that people read: not empty, one line."""
 
 
 class Threshold(Message):
     """State 1 for values at or above `at`, state 0 below; within `hysteresis` of `at` the previous state is kept."""
 
     kind: Literal["threshold"] = "threshold"
-    at: float
-    hysteresis: Annotated[float, Field(ge=0)] = 0.0
+    at: Number
+    """Values at or above it are state 1."""
+    hysteresis: Magnitude = 0.0
+    """How far beyond `at` a value must be for the state to change."""
 
 
 class Bins(Message):
@@ -42,8 +63,10 @@ class Bins(Message):
     """
 
     kind: Literal["bins"] = "bins"
-    edges: Annotated[tuple[float, ...], Field(min_length=1, max_length=255)]
-    hysteresis: Annotated[float, Field(ge=0)] = 0.0
+    edges: Annotated[tuple[Number, ...], Field(min_length=1, max_length=255)]
+    """Rising, one fewer than there are states."""
+    hysteresis: Magnitude = 0.0
+    """How far beyond an edge a value must be for the state to change."""
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
@@ -57,19 +80,28 @@ class Labels(Message):
 
     kind: Literal["labels"] = "labels"
     aliases: dict[str, str] = Field(default={}, max_length=1024)
+    """Further names of states, such as `{ ON = "occupied" }`."""
 
 
 class Audiences(Message):
-    """The budget ε of those who read the sanitized stream, and of those who read releases only."""
+    """The budget ε of those who read the sanitized stream, and of those who read releases only.
+
+    It bounds how far all that they ever see changes the log-odds of any two states at any one instant, for every chain
+    in Θ and against the policy's adversary. Every instant has its own: losses do not add up over windows. Streams that
+    share an account keep one ε together.
+    """
 
     operator: Epsilon
+    """Of those who read the sanitized stream, the calibrator among them."""
     public: Epsilon
+    """Of those who read releases only. All windows of the stream, and learning, share it."""
 
 
 class Window(Message):
     """A tumbling window: ticks n·length … (n+1)·length − 1 for every n."""
 
     ticks: Annotated[int, Field(ge=1, le=2**40)]
+    """Its length; times `period_ms` at most ten years."""
     scopes: Annotated[tuple[Literal["cohort", "device"], ...], Field(min_length=1, max_length=2)] = (
         "cohort",
     )
@@ -94,19 +126,26 @@ class DeviceWindow(Message):
     """
 
     ticks: Annotated[int, Field(ge=1, le=2**40)]
-    scale: Annotated[float, Field(gt=0, le=1e12)]
+    """Its length; times `period_ms` at most ten years."""
+    scale: NoiseScale
+    """The noise on each count."""
 
 
 class Assumption(Message):
     """Θ before any evidence (`start`), and the Θ that every learned Θ contains, whatever the evidence (`floor`)."""
 
     start: ThetaMessage
+    """Θ before any evidence. It must contain `floor`."""
     floor: ThetaMessage
+    """What Θ always contains. Losses keep to ε for every chain in it, whatever was learned; write none
+    that is narrower than what you would defend with no evidence at all."""
 
     @model_validator(mode="after")
     def _start_contains_floor(self) -> Self:
         if self.start.k != self.floor.k:
             raise ValueError("start and floor must be for the same number of states")
+        if isinstance(self.start, RegimeThetaMessage) != isinstance(self.floor, RegimeThetaMessage):
+            raise ValueError("start and floor must both be {regimes}, or neither")
         if not self.start.contains(self.floor):
             raise ValueError("start must contain floor")
         return self
@@ -115,11 +154,19 @@ class Assumption(Message):
 class StreamPolicy(Message):
     """The policy of one stream, decided by ops."""
 
-    states: Annotated[tuple[str, ...], Field(min_length=2, max_length=256)]
+    states: Annotated[tuple[StateName, ...], Field(min_length=2, max_length=256)]
+    """Their names, in the order of releases. The number of states of a stream never changes."""
     period_ms: Annotated[int, Field(ge=1, le=86_400_000)]
+    """The length of a tick in milliseconds: one state is recorded for each. It never changes."""
     discretiser: Annotated[Threshold | Bins | Labels, Field(discriminator="kind")]
+    stride: Annotated[int, Field(ge=1, le=LONGEST_STRIDE)] = 1
+    """Of so many ticks one is published, and what is published is counted in strides; it never changes. Above 1 it is
+    for two states with Θ as `{ q, r }`, of which the highest add up to at most 1, for windows whose `ticks` are
+    multiples of it, without `device_windows` and `groups`, and with an account that no other stream shares."""
     theta: Assumption
     adversary: Adversary = "informed"
+    """Who the losses are computed against: `prior` knows the chain; `informed` also knows the states at any other
+    instants; `undecided` knows Θ and not the chain. With more than two states it must be given."""
     epsilon: Audiences
     windows: Annotated[dict[Level, Window], Field(max_length=16)]
     device_windows: dict[Level, DeviceWindow] = Field(default={}, max_length=16)
@@ -131,7 +178,7 @@ class StreamPolicy(Message):
     """What a device does whose own states prove not to behave like Θ: a local warning only; publish nothing from the
     end of the hour on; or publish the stand-in instead of its states, under the same noise."""
     stand_in: str | None = None
-    """The state that is perturbed where there is no value, or one that matches no state; None: the first state."""
+    """The state that is perturbed where there is no value, or one that matches no state; absent: the first state."""
     fill_s: Annotated[int, Field(ge=0, le=LONGEST_FILL_S)] = 3600
     """The longest absence, in seconds, whose ticks are published afterwards with the stand-in; 0: none is."""
     independent: bool = False
@@ -160,14 +207,29 @@ class StreamPolicy(Message):
         return 0 if self.stand_in is None else self.states.index(self.stand_in)
 
     @property
+    def stride_ms(self) -> int:
+        """How long a stride lasts: batches, windows, releases and accounts number strides, which may be of one tick."""
+        return self.period_ms * self.stride
+
+    def strides_of(self, window: Window) -> int:
+        """How many strides a window has: every device publishes so many states in it."""
+        return window.ticks // self.stride
+
+    @property
     def fill_ticks(self) -> int:
-        """The largest number of missed ticks that are filled."""
-        return self.fill_s * 1000 // self.period_ms
+        """The largest number of missed ticks that are filled; of missed strides, if it has a stride."""
+        return self.fill_s * 1000 // self.stride_ms
 
     @property
     def learned_share(self) -> float:
-        """The share of a window's tilt that is spent on learning: nothing where there are too many states to learn."""
-        return self.learning if len(self.states) <= MOST_LEARNED_STATES else 0.0
+        """The share of a window's tilt that is spent on learning: nothing where nothing is learned.
+
+        That is where there are too many states, and where Θ is a set of chains with regimes: it stays the start.
+        """
+        learned = len(self.states) <= MOST_LEARNED_STATES and not isinstance(
+            self.theta.start, RegimeThetaMessage
+        )
+        return self.learning if learned else 0.0
 
     @property
     def joined(self) -> bool:
@@ -199,6 +261,15 @@ class StreamPolicy(Message):
         return self
 
     @model_validator(mode="after")
+    def _windows_end(self) -> Self:
+        lengths = {name: one.ticks for name, one in self.windows.items()}
+        lengths |= {name: one.ticks for name, one in self.device_windows.items()}
+        for name, ticks in lengths.items():
+            if ticks * self.period_ms > LONGEST_WINDOW_S * 1000:
+                raise ValueError(f"windows.{name}.ticks: {ticks} ticks are longer than ten years")
+        return self
+
+    @model_validator(mode="after")
     def _window_names_differ(self) -> Self:
         if self.windows.keys() & self.device_windows.keys():
             raise ValueError("windows and device_windows must have different names")
@@ -207,8 +278,14 @@ class StreamPolicy(Message):
     @model_validator(mode="after")
     def _theta_fits(self) -> Self:
         if self.theta.start.k != len(self.states):
-            shape = "{q, r}" if len(self.states) == 2 else f"{{low, high}} with {len(self.states)} rows each"
+            shape = (
+                "{q, r} or {regimes}"
+                if len(self.states) == 2
+                else f"{{low, high}} with {len(self.states)} rows each"
+            )
             raise ValueError(f"theta must be {shape} for {len(self.states)} states")
+        if isinstance(self.theta.start, RegimeThetaMessage) and self.adversary == "informed":
+            raise ValueError(f"adversary: {INFORMED_ERROR}")
         if len(self.states) > 2 and "adversary" not in self.model_fields_set:
             raise ValueError(
                 'with more than two states, write adversary = "prior", "informed" or "undecided"'
@@ -241,8 +318,31 @@ class StreamPolicy(Message):
     def _methods_hold(self) -> Self:
         for name, window in self.windows.items():
             reason = self.theta.start.chains.method_error(window.method, self.adversary)
+            if reason is None and self.stride > 1:
+                reason = stride_error(window.method)
             if reason is not None:
                 raise ValueError(f"windows.{name}.method: {reason}")
+        return self
+
+    @model_validator(mode="after")
+    def _stride_fits(self) -> Self:
+        """What is proved for one of several ticks: two states, chains that rather stay, nothing else about a tick."""
+        if self.stride == 1:
+            return self
+        start = self.theta.start
+        if not isinstance(start, BinaryThetaMessage):
+            raise ValueError("stride: above 1 it is for two states, with theta in q and r")  # noqa: TRY004  # pydantic reports ValueErrors
+        if start.q.high + start.r.high > 1:
+            raise ValueError(
+                "stride: above 1 it needs a theta.start whose highest q and r add up to at most 1"
+            )
+        if self.device_windows:
+            raise ValueError("stride: above 1 there are no device_windows: give them a stream of their own")
+        for name, window in self.windows.items():
+            if window.ticks % self.stride:
+                raise ValueError(
+                    f"windows.{name}.ticks: {window.ticks} is no multiple of stride, which is {self.stride}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -264,15 +364,19 @@ class Group(Message):
     """Devices of one person or room: what they publish is about the same states, so it is one account."""
 
     devices: Annotated[tuple[Level, ...], Field(min_length=2, max_length=64)]
+    """Their names. A device is in at most one group."""
 
 
 class Policy(Message):
     """`policy`, retained, signed by ops: the rules that every device of the cohort follows."""
 
     v: Literal[1, 2] = 2
-    """Version 2 has all fields; a policy of version 1, signed before they existed, has their defaults."""
+    """The version of the format. Version 2 has all fields; a policy of version 1, signed before they existed, has their
+    defaults."""
     version: Version
+    """It only rises. Omit it in the file: `hushmq push` takes the next one."""
     cohort: Level
+    """The cohort whose devices follow the policy, as in their topics."""
     streams: Annotated[dict[Level, StreamPolicy], Field(min_length=1, max_length=64)]
     groups: dict[Level, Group] = Field(default={}, max_length=1024)
     """Devices whose streams share an account. A device in no group is a group of its own."""
@@ -307,6 +411,14 @@ class Policy(Message):
                         f"{theirs} and {mine}: make them equal, or write independent = true in a stream that does not "
                         "depend on the others, or its coupling to them"
                     )
+        strided = [name for name, one in self.streams.items() if one.stride > 1]
+        if strided and self.groups:
+            raise ValueError(f"streams.{strided[0]}.stride: above 1 it is not for policies with groups")
+        if len(joined) > 1 and any(name in joined for name in strided):
+            raise ValueError(
+                f"streams.{strided[0]}.stride: above 1 a stream has an account of its own: write independent = true "
+                "in a stream that does not depend on the others, or its coupling to them"
+            )
         given = math.fsum(one.share for one in joined.values() if one.share is not None)
         if given > 1.0 + 1e-9 or (given >= 1.0 and any(one.share is None for one in joined.values())):
             raise ValueError(

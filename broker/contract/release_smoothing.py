@@ -14,7 +14,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from hushmq.broker.contract.messages import Release
-from hushmq.broker.contract.theta_message import BinaryThetaMessage, ThetaMessage
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, RegimeThetaMessage, ThetaMessage
 from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
 from hushmq.pufferfish.inference.share_filter import filtered
 from hushmq.pufferfish.inference.share_prior import (
@@ -84,7 +84,8 @@ def smooth(releases: Sequence[Release], histories: Sequence[Sequence[ReleasedSha
             shares[row, :, at] = [one.shares[state] for state in states]
             variances[row, :, at] = [one.errors[state] ** 2 for state in states]
     flat = (len(releases) * len(states), reach)
-    priors = [prior for one in releases for prior in _priors(one, states)]
+    rates = state_rates(releases[0].theta)  # one window is priced under one Θ
+    priors = [prior for one in releases for prior in _priors(one, rates, states)]
     found = filtered(shares.reshape(flat), variances.reshape(flat), priors)
     by_release = (each.reshape(shape[:2]).tolist() for each in (found.share, found.low, found.high))
     return [_with(one, *ends) for one, *ends in zip(releases, *by_release, strict=True)]
@@ -102,9 +103,8 @@ def _usable(newest: ReleasedShares, earlier: Sequence[ReleasedShares]) -> list[R
     return [*sorted(kept, key=lambda one: one.number), newest]
 
 
-def _priors(release: Release, states: Sequence[int]) -> list[SharePrior]:
-    rates = state_rates(release.theta)
-    ticks = release.last - release.first + 1
+def _priors(release: Release, rates: Sequence[StateRates], states: Sequence[int]) -> list[SharePrior]:
+    ticks = (release.last - release.first + 1) * release.stride
     return [share_prior(rates[state], ticks=ticks, devices=release.devices) for state in states]
 
 
@@ -112,6 +112,8 @@ def state_rates(theta: ThetaMessage) -> Sequence[StateRates]:
     """How likely each state is entered and left, by Θ."""
     if isinstance(theta, BinaryThetaMessage):
         return binary_rates((theta.q.low, theta.q.high), (theta.r.low, theta.r.high))
+    if isinstance(theta, RegimeThetaMessage):
+        return binary_rates(*theta.chains.slow_rates)
     return categorical_rates(theta.low, theta.high)
 
 

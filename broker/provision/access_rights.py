@@ -1,6 +1,7 @@
 """Identities and their access rights, from which the configuration of every broker is generated.
 
-A device writes only topics with its name; a subscriber reads releases and nothing else; only ops write the policy.
+A device writes only topics with its name; a subscriber reads releases and nothing else; only ops write the policy. A
+console writes nothing and does not read the noisy stream: it shows none of it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.topics import COHORT, ROOT, Topics, level, shard
+from hushmq.broker.contract.topics import COHORT, ROOT, TopicKind, Topics, level, shard
 
-Role = Literal["ops", "calibrator", "device", "subscriber"]
-ROLES: tuple[Role, ...] = ("ops", "calibrator", "device", "subscriber")
+Role = Literal["ops", "calibrator", "device", "subscriber", "console"]
+ROLES: tuple[Role, ...] = ("ops", "calibrator", "device", "subscriber", "console")
 
 LARGEST_PACKET = 1_048_576
 """The largest MQTT packet that brokers accept, in bytes; messages of the contract take at most a quarter of it."""
@@ -88,8 +89,10 @@ def rights(cohort: str, identity: Identity) -> Rights:
             return Rights(publish=(topics.policy,), subscribe=(f"{below}/#",))
         case "calibrator":
             writes = (topics.all("noise"), topics.all("seen"), topics.all("release"), topics.all("ledger"))
+            # It puts the newest policy back, signed by ops, where a broker has lost it.
             return Rights(
-                publish=writes, subscribe=(topics.policy, topics.all("z"), topics.all("status"), *writes)
+                publish=(topics.policy, *writes),
+                subscribe=(topics.policy, topics.all("z"), topics.all("status"), *writes),
             )
         case "device":
             return Rights(
@@ -102,3 +105,6 @@ def rights(cohort: str, identity: Identity) -> Rights:
             )
         case "subscriber":
             return Rights(publish=(), subscribe=(topics.all("release"),))
+        case "console":
+            shown: tuple[TopicKind, ...] = ("noise", "status", "release", "ledger")
+            return Rights(publish=(), subscribe=(topics.policy, *map(topics.all, shown)))

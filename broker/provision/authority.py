@@ -150,6 +150,13 @@ class Authority:
         )  # a common name has at most 64 characters; clients read the alternative names
         self._issue(self.server, name, [_alternative(host) for host in hosts], usages, days)
 
+    def issue_service(
+        self, files: tuple[Path, Path], hosts: Sequence[str], *, days: float = CERTIFICATE_DAYS
+    ) -> None:
+        """Sign a certificate for another server of the site, such as its console, and write both files."""
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH]
+        self._issue(files, _name(hosts[0][:64]), [_alternative(host) for host in hosts], usages, days)
+
     def issue_client(self, name: str, *, days: float = CERTIFICATE_DAYS) -> None:
         """Sign a certificate for an identity, with its name as the common name."""
         marked = _name(name, secrets.token_hex(8))
@@ -224,6 +231,13 @@ class Authority:
                 x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
             )
         self.revoked.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
+
+
+def check_valid(certificate: Path) -> None:
+    """Raise Problem if a certificate has expired: no client would accept it."""
+    end = _read(certificate).not_valid_after_utc
+    if end <= datetime.now(UTC):
+        raise Problem(f"certificate {certificate} expired on {end:%Y-%m-%d}: renew it")
 
 
 def due(end: datetime) -> bool:

@@ -81,11 +81,13 @@ class BrokerProcess(ABC):
         host: str = "127.0.0.1",
         port: int | None = None,
         tls: ServerTls | None = None,
+        websocket_port: int | None = None,
     ) -> None:
         self.site = site
         self.folder = folder.absolute()
         self.host = host
         self.tls = tls
+        self.websocket_port = websocket_port
         self._fixed = port is not None
         self.port = free_port(host) if port is None else port
         self._child: subprocess.Popen[bytes] | None = None

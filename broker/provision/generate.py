@@ -83,6 +83,7 @@ def _nats(folder: SiteFolder, out: Path, path: Path, node: Node | None) -> Itera
         tls=_copied_tls(folder, out, path),
         cluster=cluster,
         queue_mb=description.queue_mb,
+        websocket_port=description.websocket_port,
     )
     write_private(out / "nats.conf", text)
     yield from (out / name for name in _NAMES if (out / name).exists())
@@ -102,6 +103,7 @@ def _mosquitto(folder: SiteFolder, out: Path, path: Path) -> Iterator[Path]:
         data=path / "data",
         tls=_copied_tls(folder, out, path),
         queue_mb=folder.description.queue_mb,
+        websocket_port=folder.description.websocket_port,
     )
     write_private(out / "mosquitto.conf", text)
     yield from (out / name for name in _NAMES if (out / name).exists())

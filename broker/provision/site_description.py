@@ -5,7 +5,6 @@ It contains no secrets: passwords and keys are in files beside it (see broker/pr
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import tomllib
 from pathlib import Path
@@ -16,8 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from hushmq.broker.contract.message_base import Level
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.topics import COHORT
+from hushmq.broker.mqtt.endpoint import is_loopback
 from hushmq.broker.provision.access_rights import ROLES, Role
 from hushmq.broker.provision.broker_process import write_private
+from hushmq.broker.service.settings_file import LocalPath
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9.:_-]{1,253}$")]
@@ -27,6 +28,7 @@ FIELDS: dict[Role, str] = {
     "calibrator": "calibrators",
     "device": "devices",
     "subscriber": "subscribers",
+    "console": "consoles",
 }
 
 
@@ -37,9 +39,13 @@ class _Section(BaseModel):
 class CertificateFiles(_Section):
     """A certificate from another authority: the broker's certificate, its key, and the authority that clients trust."""
 
-    certificate: Annotated[Path, Field(strict=False)] = Field(description="The broker's certificate, PEM.")
-    key: Annotated[Path, Field(strict=False)] = Field(description="The private key of that certificate, PEM.")
-    ca: Annotated[Path, Field(strict=False)] = Field(
+    certificate: Annotated[LocalPath, Field(strict=False)] = Field(
+        description="The broker's certificate, PEM."
+    )
+    key: Annotated[LocalPath, Field(strict=False)] = Field(
+        description="The private key of that certificate, PEM."
+    )
+    ca: Annotated[LocalPath, Field(strict=False)] = Field(
         description="The certificate authority that clients trust, PEM."
     )
 
@@ -66,6 +72,10 @@ class Description(_Section):
     )
     listen: Host = Field(default="0.0.0.0", description="The address on which the broker listens.")  # noqa: S104  # a broker must be reachable
     port: Port = Field(default=8883, description="The port on which the broker listens.")
+    websocket_port: Port | None = Field(
+        default=None,
+        description="A second port, for MQTT over WebSocket (`wss://host:port/mqtt`): for clients behind a proxy.",
+    )
     tls: Literal["own-authority", "none"] | CertificateFiles = Field(
         default="own-authority",
         description="Certificates from the site's private authority, or existing files; `none` on loopback only.",
@@ -87,6 +97,7 @@ class Description(_Section):
         "subscriber",
     )
     devices: Annotated[tuple[Level, ...], _names("devices, as in their topics")] = ()
+    consoles: Annotated[tuple[Level, ...], _names("consoles, which read all but the noisy stream")] = ()
     nodes: Annotated[tuple[Node, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
@@ -99,7 +110,9 @@ class Description(_Section):
             raise ValueError(
                 f"devices: no device may have the name {COHORT!r}: it could publish the cohort's releases"
             )
-        if self.tls == "none" and not all(map(_loopback, (self.listen, *(node.host for node in self.nodes)))):
+        if self.tls == "none" and not all(
+            map(is_loopback, (self.listen, *(node.host for node in self.nodes)))
+        ):
             raise ValueError(
                 'tls = "none" sends passwords in clear text: it is allowed with listen = "127.0.0.1" only'
             )
@@ -139,17 +152,13 @@ class Description(_Section):
         return list(dict.fromkeys((*self.hosts, *(node.host for node in self.nodes))))
 
 
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def parse(tree: object, source: str = "site.toml", folder: Path | None = None) -> Description:
+    """Return the description in a parsed file; raise Problem that names the invalid setting and its rule.
 
-
-def parse(tree: object, source: str = "site.toml") -> Description:
-    """Return the description in a parsed file; raise Problem that names the invalid setting and its rule."""
+    Relative paths are relative to `folder`.
+    """
     try:
-        return Description.model_validate(tree)
+        return Description.model_validate(tree, context={"folder": folder})
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -164,7 +173,7 @@ def read(path: Path) -> Description:
         raise Problem(f"{path}: {error.strerror}; create a site with hushmq broker init") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Problem(f"{path} is not TOML: {error}") from None
-    return parse(tree, str(path))
+    return parse(tree, str(path), path.absolute().parent)
 
 
 def write(path: Path, description: Description) -> None:

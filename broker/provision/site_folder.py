@@ -10,18 +10,23 @@ Secret files are readable only by their owner.
 from __future__ import annotations
 
 import secrets
-import shutil
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.topics import level
+from hushmq.broker.mqtt.endpoint import Endpoint, Tls
 from hushmq.broker.provision import site_description as descriptions
 from hushmq.broker.provision.access_rights import ROLES, Identity, Role, ServerTls, Site
 from hushmq.broker.provision.authority import Authority
 from hushmq.broker.provision.broker_process import write_private
 from hushmq.broker.provision.site_description import CertificateFiles, Description
 
+LOCAL = "127.0.0.1"
+"""The address of this machine to itself."""
+PUBLIC = frozenset({"ca.pem", "certificate.pem"})
+"""Files of an identity that are no secret."""
 CLUSTER = ".cluster"
 """File name of the password that the nodes of a cluster share; with its dot it is no identity's name."""
 
@@ -38,8 +43,11 @@ class SiteFolder:
         """Create a site: the authority, and a secret for every identity; raise Problem when the folder has a site."""
         if (path / "site.toml").exists():
             raise Problem(f"{path} already holds a site: change its site.toml, or choose another folder")
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptions.write(path / "site.toml", description)
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptions.write(path / "site.toml", description)
+        except OSError as error:
+            raise Problem(f"{path}: no folder can be made there: {error.strerror}") from None
         site = cls(path)
         site.complete()
         return site
@@ -109,6 +117,25 @@ class SiteFolder:
             revoked=authority.revoked if by_certificate else None,
         )
 
+    @property
+    def local_url(self) -> str:
+        """The broker's address on the machine that runs it."""
+        listen = self.description.listen
+        host = LOCAL if listen in {"0.0.0.0", "::"} else listen  # noqa: S104  # compared only
+        scheme = "mqtt" if self.description.tls == "none" else "mqtts"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.description.port}"
+
+    def endpoint(self, name: str) -> Endpoint:
+        """Return the endpoint with which an identity connects on the machine that runs the broker."""
+        if self.description.role(name) is None:
+            raise Problem(f"there is no identity {name!r} in {self.path / 'site.toml'}")
+        tls = self.server_tls()
+        if self.description.identify == "certificate" and tls is not None:
+            certificate, key = self.authority.files(name)
+            return Endpoint.parse(self.local_url, tls=Tls(tls.ca, certificate, key))
+        password, trusted = self.password(name), None if tls is None else Tls(tls.ca)
+        return Endpoint.parse(self.local_url, username=name, password=password, tls=trusted)
+
     def add(self, role: Role, name: str) -> None:
         """Add an identity and create its secret; raise Problem when the name is invalid or taken."""
         try:
@@ -161,23 +188,45 @@ class SiteFolder:
 
     def hand_out(self, name: str, folder: Path) -> str:
         """Copy an identity's credentials into a folder; return the matching `[broker]` section of a settings file."""
+        files = self.credentials(name)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file, text in files.items():
+            if file in PUBLIC:
+                (folder / file).write_text(text)
+            else:
+                write_private(folder / file, text)
+        return broker_section(self.description.urls, name, {file: str(folder / file) for file in files})
+
+    def credentials(self, name: str) -> dict[str, str]:
+        """Return the files with which an identity connects, by name: password, certificates, keys."""
         if self.description.role(name) is None:
             raise Problem(f"there is no identity {name!r} in {self.path / 'site.toml'}")
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lines = ["[broker]", f"urls = {descriptions.toml_value(self.description.urls)}"]
+        files = {}
         if self.description.identify == "password":
-            write_private(folder / "password", self.password(name) + "\n")
-            lines += [f'username = "{name}"', f'password_file = "{folder / "password"}"']
+            files["password"] = self.password(name) + "\n"
         tls = self.server_tls()
         if tls is not None:
-            shutil.copyfile(tls.ca, folder / "ca.pem")
-            lines += ["[broker.tls]", f'ca = "{folder / "ca.pem"}"']
+            files["ca.pem"] = tls.ca.read_text()
         if self.description.identify == "certificate":
             certificate, key = self.authority.files(name)
-            shutil.copyfile(certificate, folder / "certificate.pem")
-            write_private(folder / "certificate.key", key.read_text())
-            lines += [
-                f'certificate = "{folder / "certificate.pem"}"',
-                f'key = "{folder / "certificate.key"}"',
-            ]
-        return "\n".join(lines) + "\n"
+            files["certificate.pem"] = certificate.read_text()
+            files["certificate.key"] = key.read_text()
+        return files
+
+
+def broker_section(urls: Sequence[str], name: str, files: Mapping[str, str]) -> str:
+    """Return the `[broker]` section of a settings file, given the paths of an identity's credentials."""
+    lines = ["[broker]", f"urls = {descriptions.toml_value(list(urls))}"]
+    if "password" in files:
+        lines += [
+            f"username = {descriptions.toml_value(name)}",
+            f"password_file = {descriptions.toml_value(files['password'])}",
+        ]
+    names = {"ca": "ca.pem", "certificate": "certificate.pem", "key": "certificate.key"}
+    found = {key: files[file] for key, file in names.items() if file in files}
+    if found:
+        lines += [
+            "[broker.tls]",
+            *(f"{key} = {descriptions.toml_value(file)}" for key, file in found.items()),
+        ]
+    return "\n".join(lines) + "\n"

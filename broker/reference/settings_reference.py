@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import textwrap
 import types
+from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -18,6 +23,11 @@ def reference(model: type[BaseModel], head: str) -> str:
     return head + "".join(_section(model, "")) + "\n"
 
 
+def forms(models: Iterable[type[BaseModel]]) -> str:
+    """Return a list of parts that are written as inline tables: their settings, and what they are."""
+    return "".join(f"- `{_inline(model)}`: {_purpose(model)}\n" for model in models)
+
+
 def _section(model: type[BaseModel], name: str) -> list[str]:
     kind = get_args(model.model_fields["kind"].annotation)[0] if "kind" in model.model_fields else None
     title = f"`[{name}]`" if name else "The top of the file"
@@ -26,11 +36,12 @@ def _section(model: type[BaseModel], name: str) -> list[str]:
     rows, below = [], []
     for key, field in model.model_fields.items():
         sections = _sections(field.annotation)
+        forms = len(sections) > 1 and field.discriminator is None
         if key == "kind":
             continue
-        if not sections or _choices(field.annotation):
-            rows.append(_row(key, field))
-        if not sections:
+        if not sections or forms or _choices(field.annotation):
+            rows.append(_row(model, key, field))
+        if not sections or forms:
             continue
         if field.discriminator is not None:
             for choice in sections:
@@ -40,15 +51,36 @@ def _section(model: type[BaseModel], name: str) -> list[str]:
             path = f"{name}.{key}" if name else key
             below += _section(sections[0], f"{path}.<name>" if mapping else path)
     if rows:
-        parts += ["| setting | takes | default | |\n|---|---|---|---|\n", *rows]
+        parts += [_HEADINGS, *rows]
     return parts + below
+
+
+_HEADINGS = "| setting | takes | default | |\n|---|---|---|---|\n"
 
 
 def _purpose(model: type[BaseModel]) -> str:
     return " ".join((model.__doc__ or "").split())
 
 
-def _row(key: str, field: FieldInfo) -> str:
+def _description(model: type[BaseModel], key: str) -> str:
+    """Return the docstring below a field of a model."""
+    for outer in ast.parse(textwrap.dedent(inspect.getsource(model))).body:
+        for field, below in pairwise(getattr(outer, "body", [])):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ) if name == key:
+                    return " ".join(text.split())
+    return ""
+
+
+def _inline(model: type[BaseModel]) -> str:
+    """Return the shape of a part that is written as an inline table."""
+    return "{ " + ", ".join(key for key, one in model.model_fields.items() if one.is_required()) + " }"
+
+
+def _row(model: type[BaseModel], key: str, field: FieldInfo) -> str:
     if field.is_required():
         default = "*required*"
     elif field.default is None or field.default is PydanticUndefined:
@@ -56,7 +88,7 @@ def _row(key: str, field: FieldInfo) -> str:
     else:
         default = f"`{_toml(field.default)}`"
     takes = _takes(field.annotation, field.metadata).replace("|", "\\|")
-    return f"| `{key}` | {takes} | {default} | {field.description or ''} |\n"
+    return f"| `{key}` | {takes} | {default} | {field.description or _description(model, key)} |\n"
 
 
 def _toml(value: Any) -> str:
@@ -90,13 +122,14 @@ def _takes(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> str:
     if origin in {Union, types.UnionType}:
         return " or ".join(_takes(choice, metadata) for choice in inner if choice is not type(None))
     if origin is tuple:
-        return f"list of {_takes(inner[0])}" + ", at least one" * any(
-            isinstance(rule, MinLen) for rule in metadata
+        least = [rule.min_length for rule in metadata if isinstance(rule, MinLen)]
+        return f"list of {_takes(inner[0])}" + "".join(
+            f", at least {'one' if number == 1 else number}" for number in least
         )
     if origin is dict:
         return f"table of {_takes(inner[1])}"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return "a section"
+        return f"`{_inline(annotation)}`"
     return _NAMES[annotation] + _bounds(metadata)
 
 

@@ -49,16 +49,17 @@ class Channel:
 
 CHANNELS = (
     Channel(
-        "policy", "policy", Signed[Policy], True, ("ops",), ("ops", "calibrator", "device"),
+        "policy", "policy", Signed[Policy], True, ("ops", "calibrator"), ("ops", "calibrator", "device", "console"),
         "The rules that every device of the cohort follows; signed by ops, its version only rises.",
     ),
     Channel(
-        "noise", "noise/{stream}", Signed[NoiseSetting], True, ("calibrator",), ("ops", "calibrator", "device"),
+        "noise", "noise/{stream}", Signed[NoiseSetting], True, ("calibrator",),
+        ("ops", "calibrator", "device", "console"),
         "The learned Θ and the noise for it, for the whole cohort; signed by the calibrator, its version only rises.",
     ),
     Channel(
         "deviceNoise", "noise/{stream}/{device}", Signed[NoiseSetting], True, ("calibrator",),
-        ("ops", "calibrator", "device"),
+        ("ops", "calibrator", "device", "console"),
         "A device-specific setting, which the device prefers while its version is higher than the cohort's.",
     ),
     Channel(
@@ -70,16 +71,16 @@ CHANNELS = (
         "The ticks that are counted durably, so that the device may delete them.",
     ),
     Channel(
-        "status", "status/{device}", Status, True, ("device",), ("ops", "calibrator"),
+        "status", "status/{device}", Status, True, ("device",), ("ops", "calibrator", "console"),
         "Versions applied, versions refused with their reasons, ticks buffered and dropped; also the last will.",
     ),
     Channel(
         "release", "release/{stream}/{window}/{scope}", Release, True, ("calibrator", "device"),
-        ("ops", "calibrator", "subscriber"),
+        ("ops", "calibrator", "subscriber", "console"),
         "The noisy histogram of one closed window. A device writes only releases about itself.",
     ),
     Channel(
-        "ledger", "ledger/{stream}", LedgerState, True, ("calibrator",), ("ops", "calibrator"),
+        "ledger", "ledger/{stream}", LedgerState, True, ("calibrator",), ("ops", "calibrator", "console"),
         "Both audiences' accounts: budget, loss so far, and the rest of the budget.",
     ),
 )  # fmt: skip

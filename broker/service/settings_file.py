@@ -1,7 +1,7 @@
 """Reads a daemon's settings file: TOML, overridden by environment variables; an error is one line naming the setting.
 
 `PREFIX` + `BROKER__USERNAME=pi` in the environment sets `broker.username = "pi"`; its text is read as a TOML value
-if it is one, and as a string otherwise.
+if it is one, and as a string otherwise. A relative path is relative to the folder of the file.
 """
 
 from __future__ import annotations
@@ -14,11 +14,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from hushmq.broker.contract.message_base import field_path
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.mqtt.endpoint import Endpoint, Tls
+from hushmq.broker.mqtt.endpoint import Endpoint, Tls, refuse_clear_text
 
 
 class Section(BaseModel):
@@ -30,15 +38,27 @@ class Section(BaseModel):
 C = TypeVar("C", bound=Section)
 
 
+def beside_file(path: Path, info: ValidationInfo) -> Path:
+    """Return a path of a settings file; a relative one is relative to that file's folder."""
+    folder: Path | None = (info.context or {}).get("folder")
+    return path if folder is None else folder / path
+
+
+LocalPath = Annotated[Path, AfterValidator(beside_file)]
+"""A path in a settings file."""
+
+
 class TlsSection(Section):
     """Certificates for `mqtts` addresses, each a PEM file."""
 
-    ca: Path | None = Field(
+    ca: LocalPath | None = Field(
         default=None,
         description="Certificate authorities trusted to sign the broker's certificate; absent: the system's.",
     )
-    certificate: Path | None = Field(default=None, description="The client's certificate, for mutual TLS.")
-    key: Path | None = Field(default=None, description="The private key of that certificate.")
+    certificate: LocalPath | None = Field(
+        default=None, description="The client's certificate, for mutual TLS."
+    )
+    key: LocalPath | None = Field(default=None, description="The private key of that certificate.")
 
     @model_validator(mode="after")
     def _pair(self) -> Self:
@@ -51,14 +71,20 @@ class BrokerSection(Section):
     """The broker's addresses, and the identity with which to connect."""
 
     urls: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="`mqtt://host[:port]` or `mqtts://host[:port]`; tried in turn when one fails."
+        description="`mqtt://host[:port]`, `mqtts://host[:port]` with TLS, over WebSocket `ws://` or `wss://`; "
+        "tried in turn when one fails."
     )
     username: str | None = Field(
         default=None,
         description="Identity at the broker; for a device, its name, which the broker's ACL uses.",
     )
-    password_file: Path | None = Field(
+    password_file: LocalPath | None = Field(
         default=None, description="A file with the password, readable only by its owner."
+    )
+    password_in_clear_text: bool = Field(
+        default=False,
+        description="Accept that everybody on the network can read the password: only then is it sent without TLS to "
+        "another host than this one.",
     )
     tls: TlsSection | None = Field(
         default=None, description="Required for `mqtts` with a private authority or client certificates."
@@ -71,11 +97,14 @@ class BrokerSection(Section):
         if self.password_file is not None:
             password = read_secret(self.password_file, "broker.password_file")
         try:
-            return [
+            found = [
                 Endpoint.parse(url, username=self.username, password=password, tls=tls) for url in self.urls
             ]
         except Problem as problem:
             raise Problem(f"broker.urls: {problem}") from None
+        if not self.password_in_clear_text:
+            refuse_clear_text(found, setting="broker.urls", risk="broker.password_in_clear_text = true")
+        return found
 
 
 def read_settings(
@@ -98,11 +127,13 @@ def read_settings(
             overrides[keys] = name
     try:
         # Validated as JSON: there pydantic's strict mode refuses true or "5" for a number but accepts text for a path.
-        return model.model_validate_json(json.dumps(tree, default=str), strict=True)
+        return model.model_validate_json(
+            json.dumps(tree, default=str), strict=True, context={"folder": path.absolute().parent}
+        )
     except ValidationError as error:
         keys = _keys(error.errors()[0]["loc"], tree)
         where = next((name for given, name in overrides.items() if keys[: len(given)] == given), str(path))
-        raise Problem(f"{where}: {first_error(error, tree, set(_names(model)))}") from None
+        raise Problem(f"{where}: {first_error(error, tree, set(setting_names(model)))}") from None
 
 
 def first_error(
@@ -143,14 +174,14 @@ def _keys(loc: tuple[int | str, ...], tree: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _names(annotation: Any) -> Iterator[str]:
+def setting_names(annotation: Any) -> Iterator[str]:
     """Yield the names of all settings in a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         for name, field in annotation.model_fields.items():
             yield name
-            yield from _names(field.annotation)
+            yield from setting_names(field.annotation)
     for inner in get_args(annotation):
-        yield from _names(inner)
+        yield from setting_names(inner)
 
 
 def read_secret(path: Path, setting: str) -> str:
@@ -160,7 +191,10 @@ def read_secret(path: Path, setting: str) -> str:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
                 raise Problem(f"{setting}: {path} is open to others (mode {mode:o}): chmod 600 it")
-            return file.read().rstrip("\n")
+            secret = file.read().rstrip("\n")
+            if not secret:
+                raise Problem(f"{setting}: {path} is empty: write the secret into it")
+            return secret
     except OSError as error:
         raise Problem(f"{setting}: {path}: {error.strerror}") from None
     except UnicodeDecodeError:

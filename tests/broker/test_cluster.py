@@ -23,7 +23,7 @@ from hushmq.broker.provision.generate import generate
 from hushmq.broker.provision.site_description import Description, Node
 from hushmq.broker.provision.site_folder import SiteFolder
 from hushmq.demo.demo_plan import STREAM, BrokerAddress, DemoPlan, make_plan, write_agent, write_calibrator
-from hushmq.demo.demo_processes import DemoProcesses
+from hushmq.setup.child_processes import ChildProcesses
 from tests.broker.scripted import wait_for
 
 ELECTION = 60.0
@@ -157,7 +157,7 @@ def test_agents_and_calibrator_live_through_the_death_of_a_node(
         subscriptions=[topics.all("seen")],
         on_message=hear,
     )
-    processes = DemoProcesses()
+    processes = ChildProcesses()
     devices = [wearable.name for wearable in plan.wearables]
     try:
         ops.start()

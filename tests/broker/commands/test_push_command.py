@@ -164,6 +164,22 @@ def test_versions_and_changes_are_found_on_the_broker(
         assert "streams.motion.period_ms" in capsys.readouterr().err
 
 
+def test_a_stride_is_shown_and_never_changes(
+    broker: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is published of a stream, and what that is good for; another stride needs another name."""
+    strided = POLICY.replace("period_ms = 1000", "period_ms = 1000\nstride = 4")
+    with Client(broker, "ops", TOPICS.policy):
+        assert main(["push", write(tmp_path, strided), *options(broker, key), "--yes"]) == 0
+        printed = capsys.readouterr().out
+        assert (
+            "one of 4 ticks is published, every 4 s, and every tick is protected; the windows' errors are"
+            in printed
+        )
+        assert main(["push", write(tmp_path), *options(broker, key), "--yes"]) == 2
+        assert "streams.motion.stride: 4 is in use and never changes" in capsys.readouterr().err
+
+
 def with_light(change: str = "") -> str:
     """The policy with a second stream, like the first."""
     light = POLICY.split("\n", 2)[2].replace("streams.motion", "streams.light")
@@ -435,7 +451,7 @@ def test_a_bad_policy_of_many_states_never_reaches_the_broker(
         ),
         ('cohort = "test"', "", "cohort: Field required"),
         ("q = {low = 0.25", "q = {low = 0.01", "start must contain floor"),
-        ("at = 75.0", "at = inf", "not JSON compliant"),
+        ("at = 75.0", "at = inf", "discretiser.at: it must be a finite number"),
         ("[streams.motion]", "[streams.motion", "not TOML"),
     ],
 )
@@ -531,8 +547,8 @@ def test_what_is_left_of_the_budget(
         assert main(["push", write(tmp_path), *options(nats, key), "--dry-run", "--json"]) == 0
         left = json.loads(capsys.readouterr().out)["streams"][STREAM]["left"]
         assert left == {
-            "operator": {"before": 2.5, "after": 2.5},
-            "public": {"before": 0.75, "after": -0.25},
+            "operator": {"before": 2.5, "after": 2.5, "repriced": False},
+            "public": {"before": 0.75, "after": -0.25, "repriced": False},
         }
 
 
@@ -549,7 +565,7 @@ def test_an_identity_that_may_not_write_policies(
 ) -> None:
     """The broker acknowledges a denied publish; the command reports that the policy is not delivered back."""
     with Client(nats, "ops", TOPICS.policy) as ops:
-        given = [*options(nats, key, "calibrator"), "--yes"]
+        given = [*options(nats, key, "console"), "--yes"]
         assert main(["push", write(tmp_path), *given]) == 2
         assert "did not deliver the policy back" in capsys.readouterr().err
         assert ops.heard[TOPICS.policy] == []
@@ -564,3 +580,40 @@ def test_the_key_of_a_stranger_is_refused_by_its_mode(
     open_key.chmod(0o644)
     assert main(["push", write(tmp_path), "--key", str(open_key), "--broker", "mqtt://x", "--yes"]) == 2
     assert "chmod 600" in capsys.readouterr().err
+
+
+PULSE = """
+cohort = "test"
+[streams.pulse]
+states = ["low", "high"]
+period_ms = 1000
+discretiser = {kind = "threshold", at = 70.0}
+adversary = "prior"
+epsilon = {operator = 4.0, public = 2.0}
+windows = {hour = {ticks = 3600}}
+[streams.pulse.theta.start.regimes]
+transition = [[0.99, 0.01], [0.01, 0.99]]
+chains = [{q = 0.06, r = 0.4}, {q = 0.5, r = 0.04}]
+[[streams.pulse.theta.floor.regimes]]
+transition = [[0.99, 0.01], [0.01, 0.99]]
+chains = [{q = 0.06, r = 0.4}, {q = 0.5, r = 0.04}]
+"""
+
+
+def test_regimes_are_pushed_with_what_they_mean(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One chain or a list of them; against whom the promise is, and that nothing is learned, is said."""
+    path = write(tmp_path, PULSE)
+    with Client(nats, "ops", TOPICS.policy) as ops:
+        assert main(["push", path, *options(nats, key), "--yes", "--timeout", "0"]) == 0
+        printed = capsys.readouterr().out
+        assert "none → 1 chain of 2 regimes, share of ones 0." in printed
+        assert "NOTE: both losses assume an adversary who knows no state at any other instant" in printed
+        assert "NOTE: Θ is the chains that theta.start lists and none between them" in printed
+        wait_until(lambda: ops.heard[TOPICS.policy])
+    assert (
+        main(["push", write(tmp_path, PULSE.replace('"prior"', '"informed"')), *options(nats, key), "--yes"])
+        == 2
+    )
+    assert 'Choose adversary = "prior"' in capsys.readouterr().err

@@ -155,6 +155,22 @@ def test_the_next_address_is_tried(
     assert capsys.readouterr().out.startswith("release ")
 
 
+def test_a_password_for_another_host_needs_tls_or_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the option the broker is tried: here there is none."""
+    secret = tmp_path / "password"
+    secret.touch(mode=0o600)
+    secret.write_text("hidden")
+    given = ["watch", "--cohort", "a", "--broker", "ws://host.invalid", "--password-file", str(secret)]
+    assert main([*given, "--seconds", "0.1"]) == 2
+    told = capsys.readouterr().err
+    assert "--broker: ws://host.invalid:80/mqtt would send the password" in told
+    assert "write wss://, or accept the risk with --password-in-clear-text" in told
+    main([*given, "--seconds", "0.1", "--password-in-clear-text"])
+    assert "would send the password" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

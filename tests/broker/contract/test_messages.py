@@ -120,7 +120,13 @@ FAULTS: list[tuple[str, str, object, Reason, str]] = [
         Reason.MALFORMED,
         "noise.rho0: Input should be a finite number",
     ),
-    ("NoiseSetting", "noise.rho0", 0, Reason.MALFORMED, "noise.rho0: Input should be greater than 0"),
+    (
+        "NoiseSetting",
+        "noise.rho0",
+        0,
+        Reason.MALFORMED,
+        "noise.rho0: Input should be greater than 0",
+    ),
     ("NoiseSetting", "noise.rho0", 0.99, Reason.MALFORMED, "rho0 . rho1 must be below 1"),
     ("NoiseSetting", "stream", "a/b", Reason.MALFORMED, "stream: String should match pattern"),
     ("NoiseSetting", "stream", "motion\n", Reason.MALFORMED, "stream: String should match pattern"),
@@ -170,7 +176,7 @@ MANY_STATES_FAULTS: list[tuple[str, str, object, Reason, str]] = [
     (f"{kind}-of-three-states", path, value, Reason.MALFORMED, words)
     for kind, path, value, words in (
         ("Policy", f"{ACTIVITY}.adversary", "nobody", "adversary: Input should be"),
-        ("Policy", f"{ACTIVITY}.states", ["a", "b"], "theta must be {q, r} for 2 states"),
+        ("Policy", f"{ACTIVITY}.states", ["a", "b"], "theta must be {q, r} or {regimes} for 2 states"),
         ("Policy", f"{ACTIVITY}.states", ["a", "b", "b"], "states must have different names"),
         ("Policy", f"{ACTIVITY}.states", list("abcd"), "theta must be {low, high} with 4 rows each"),
         ("Policy", f"{ACTIVITY}.states", ["a"], "states: Tuple should have at least 2 items"),
@@ -219,7 +225,12 @@ MANY_STATES_FAULTS: list[tuple[str, str, object, Reason, str]] = [
         ("Policy", f"{ACTIVITY}.theta.start", 7, "theta.start: "),
         ("NoiseSetting", "noise", {"rho0": 0.2, "rho1": 0.2}, "theta and noise must be for the same number"),
         ("NoiseSetting", "noise.rho0", 0.2, "noise.rho0: Extra inputs"),
-        ("NoiseSetting", "noise.emission.1.1", 0.0, "noise.emission.1.1: Input should be greater than 0"),
+        (
+            "NoiseSetting",
+            "noise.emission.1.1",
+            0.0,
+            "noise.emission.1.1: Input should be greater than 0",
+        ),
         ("NoiseSetting", "noise.emission.1.1", 1.0, "noise.emission.1.1: Input should be less than 1"),
         ("NoiseSetting", "noise.emission.1.1", 0.51, "noise: Value error, emission row 1 must sum to 1"),
         ("NoiseSetting", "noise.emission.1", [0.5, 0.5], "noise: Value error, emission row 1 must have 3"),

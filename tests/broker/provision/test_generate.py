@@ -82,6 +82,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> SiteFolder:
             identify=request.param,
             ops=("ops", "witness"),
             devices=("wearable-1", "wearable-2"),
+            consoles=("console",),
         ),
     )
 

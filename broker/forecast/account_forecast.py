@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from hushmq.broker.commands.policy_forecast import Forecast, forecast
 from hushmq.broker.contract.account_share import PricedStream, priced_streams
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem
+from hushmq.broker.forecast.policy_forecast import Forecast, forecast
 from hushmq.pufferfish.protocols import Theta
 
 

@@ -9,6 +9,7 @@ windows within the public's ε for ever: amplified(noise, w) ≤ the limit of th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -81,7 +82,7 @@ def forecast(
 
     The policy is that of the stream as its account prices it (broker/contract/account_share.py), Θ the account's.
     """
-    device_tilt = policy.device_window_tilt
+    device_tilt, stride = policy.device_window_tilt, policy.stride
     noise = noise or _optimal_noise(policy, theta, device_tilt)
     count = sum(len(window.scopes) for window in policy.windows.values())
     allowed = {name: _allowed(policy, name, theta, noise, device_tilt) for name in policy.windows}
@@ -99,14 +100,14 @@ def forecast(
     return Forecast(
         theta=theta,
         noise=noise,
-        operator=theta.constant_loss(tau0, tau1, policy.adversary),
-        public=theta.constant_loss(public, public, policy.adversary),
-        undecided_operator=theta.constant_loss(tau0, tau1, "undecided"),
-        undecided_public=theta.constant_loss(public, public, "undecided"),
+        operator=theta.constant_loss(tau0, tau1, policy.adversary, stride=stride),
+        public=theta.constant_loss(public, public, policy.adversary, stride=stride),
+        undecided_operator=theta.constant_loss(tau0, tau1, "undecided", stride=stride),
+        undecided_public=theta.constant_loss(public, public, "undecided", stride=stride),
         deceived=deceived_losses(policy),
         hourly_error=_error(
             noise,
-            states=max(1, devices) * (HOUR_MS / policy.period_ms),
+            states=max(1, devices) * (HOUR_MS / policy.stride_ms),
             scale=min((share.scale for share in shares), default=0.0),
         ),
         learning=learning,
@@ -127,7 +128,9 @@ def _allowed(
     """
     epsilon = policy.epsilon.public
     try:
-        whole = theta.window_tilt(policy.windows[window].method, epsilon, policy.adversary)
+        whole = theta.window_tilt(
+            policy.windows[window].method, epsilon, policy.adversary, stride=policy.stride
+        )
     except ValueError as error:
         raise Problem(f"windows.{window}.method: {error}") from None
     left = policy.tilt_share * whole - device_tilt
@@ -144,22 +147,42 @@ def _optimal_noise(policy: StreamPolicy, theta: Theta, device_tilt: float) -> No
     Raises Problem when the operator's ε allows no noise setting.
     """
     try:
-        return theta.optimal_noise(policy.epsilon.operator, policy.adversary, device_tilt, policy.tilt_share)
+        return theta.optimal_noise(
+            policy.epsilon.operator,
+            policy.adversary,
+            device_tilt,
+            policy.tilt_share,
+            stride=policy.stride,
+        )
     except ValueError as error:
         raise Problem(f"epsilon.operator: {error}: narrow theta, or raise ε") from None
 
 
 def _error(noise: Noise, *, states: float, scale: float) -> float:
-    """Return the standard error of a frequency estimated from `states` sanitized states and Laplace noise of `scale`.
+    """Return the standard error of a share of `states` sanitized states, whose counts carry noise of `scale`."""
+    return max(math.sqrt(sum(both)) for both in variances(noise, states=states, scale=scale))
 
-    A state's frequency is estimated by the mean of weights a_z over the outputs z. One tick adds a variance of at most
-    (max a − min a)²/4, whatever the truth. Two states need one count only: its weights are 0 and 1/(1−ρ0−ρ1).
+
+def variances(noise: Noise, *, states: float, scale: float) -> list[tuple[float, float]]:
+    """Return for each state the variance of its share by the noise on samples, at most, and by that of the release.
+
+    A state's share of the true states is estimated by the mean of weights a_z over the outputs z. Given the truth, a
+    tick in state x adds the variance of a_z under the law of what is sent in x: at most that of the worst state. Two
+    states need one count only: its weights are 0 and 1/(1−ρ0−ρ1).
     """
     try:
         weights = noise.frequency_weights()
     except ValueError as error:
         raise Problem(f"the noise in force: {error}") from None
-    return max(
-        math.sqrt(states * (max(row) - min(row)) ** 2 / 4 + 2 * scale**2 * sum(a * a for a in row)) / states
+    return [
+        (
+            max(_variance(law, row) for law in noise.laws) / states,
+            2 * scale**2 * sum(a * a for a in row) / states**2,
+        )
         for row in weights
-    )
+    ]
+
+
+def _variance(law: Sequence[float], values: Sequence[float]) -> float:
+    mean = sum(p * value for p, value in zip(law, values, strict=True))
+    return sum(p * (value - mean) ** 2 for p, value in zip(law, values, strict=True))

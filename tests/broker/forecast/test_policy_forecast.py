@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from hushmq.broker.commands.policy_forecast import forecast
 from hushmq.broker.contract.policy_message import Assumption, DeviceWindow, Window
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.theta_message import CategoricalThetaMessage, theta_message
+from hushmq.broker.forecast.policy_forecast import forecast
 from hushmq.calibrator.ledger.window_spending import spending
 from hushmq.calibrator.policy.device_tilt import device_window_tilt
 from hushmq.calibrator.policy.nano_nats import NANO
