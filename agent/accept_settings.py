@@ -4,8 +4,8 @@ A policy is applied if and only if
 
 - an ops key has signed it, it is for this cohort, and its version is above the applied one;
 - every audience's ε is within the device's limit, which holds for all streams of one account together;
-- no stream in use changes its period (ticks of another period are other instants), and none of the applied policy its
-  number of states (an account belongs to one chain model).
+- no stream in use changes its period or its stride (ticks of another period are other instants), and none of the
+  applied policy its number of states (an account belongs to one chain model).
 
 A noise setting is applied if and only if
 
@@ -23,8 +23,8 @@ The settings applied last are stored as they were received, and verified again i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -60,6 +60,15 @@ class Trust:
         )
 
 
+@contextmanager
+def computable() -> Iterator[None]:
+    """Raise Rejected where a loss cannot be computed: a retained message must not end the agent at every start."""
+    try:
+        yield
+    except ArithmeticError as error:
+        raise Rejected(Reason.NOT_PROVEN, f"its loss cannot be computed: {type(error).__name__}") from None
+
+
 def check_policy(
     policy: Policy, trust: Trust, *, cohort: str, device: str, periods: Mapping[str, int]
 ) -> dict[str, StreamPolicy]:
@@ -78,10 +87,12 @@ def check_policy(
                     f"{name}: ε for {audience} is {epsilon:g}, this device allows {trust.epsilon_max:g}",
                 )
         _check_windows(name, priced[name], priced[name].theta.start)
-        if periods.get(name, stream.period_ms) != stream.period_ms:
+        if periods.get(name, stream.stride_ms) != stream.stride_ms:
+            what = "ticks" if stream.stride == 1 else f"strides of {stream.stride} ticks"
             raise Rejected(
                 Reason.PERIOD_CHANGED,
-                f"{name}: ticks of {periods[name]} ms are in use and never change: give the stream a new name",
+                f"{name}: one state every {periods[name]} ms is in use and never changes, {what} would be "
+                f"{stream.stride_ms} ms: give the stream a new name",
             )
     return priced
 
@@ -121,7 +132,12 @@ def check_noise(setting: NoiseSetting, policy: StreamPolicy, trust: Trust) -> No
         raise Rejected(Reason.NOISE_BELOW_FLOOR, f"a flip probability is below {trust.rho_min:g}")
     _check_windows(setting.stream, policy, setting.theta)
     found = operator_loss(
-        setting.theta, setting.noise, policy.device_window_tilt, policy.adversary, policy.tilt_share
+        setting.theta,
+        setting.noise,
+        policy.device_window_tilt,
+        policy.adversary,
+        policy.tilt_share,
+        policy.stride,
     )
     if not found <= policy.epsilon.operator:
         raise Rejected(
@@ -222,7 +238,10 @@ class Settings:
             return False
         if self.policy is not None and policy.version <= self.policy.version:
             raise Rejected(Reason.STALE_VERSION, f"version {self.policy.version} is in force")
-        priced = check_policy(policy, self._trust, cohort=self._cohort, device=self._device, periods=periods)
+        with computable():
+            priced = check_policy(
+                policy, self._trust, cohort=self._cohort, device=self._device, periods=periods
+            )
         for name, stream in policy.streams.items():
             old = self.policy.streams.get(name) if self.policy is not None else None
             if old is not None and len(old.states) != len(stream.states):
@@ -254,7 +273,8 @@ class Settings:
             raise Rejected(
                 Reason.POLICY_MISMATCH, "the setting was made for another policy than the one in force"
             )
-        check_noise(setting, self.streams[stream], self._trust)
+        with computable():
+            check_noise(setting, self.streams[stream], self._trust)
         self.noise[stream] = setting
         return True
 

@@ -1,4 +1,4 @@
-"""`hushmq agent`: run the daemon, check its configuration, show its status."""
+"""`hushmq agent`: join a site, run the daemon, check its configuration, show its status."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from hushmq.agent.log_failure import log_failure
 from hushmq.broker.contract.problem import Problem
 
 SUMMARY = "the daemon on a device"
+ENROLL_EXAMPLES = """examples:
+  hushmq agent enroll wearable-1.bundle
+  hushmq agent enroll wearable-1.bundle --run
+  hushmq agent enroll wearable-1.bundle --folder /etc/hushmq --unit /etc/systemd/system/hushmq-agent.service"""
 
 
 class Stderr(io.TextIOBase):
@@ -45,15 +49,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("status", "show the state of the running daemon; exit code 1 when none runs"),
     ):
         action = actions.add_parser(name, help=help_)
-        action.add_argument(
-            "--config", type=Path, required=True, metavar="FILE", help="the device's TOML file"
-        )
+        where = action.add_mutually_exclusive_group(required=True)
+        where.add_argument("--config", type=Path, metavar="FILE", help="the device's TOML file")
         if name == "status":
+            where.add_argument("--folder", type=Path, metavar="FOLDER", help="the agent's folder, instead")
             action.add_argument(
                 "--json", action="store_true", help="print one JSON object, also on a terminal"
             )
+    _configure_enroll(
+        actions.add_parser("enroll", help="join a site with the bundle that was made for this device")
+    )
     parser.epilog = (
-        "examples:\n  hushmq agent check-config --config agent.toml\n  hushmq agent run --config agent.toml\n"
+        "examples:\n  hushmq agent enroll wearable-1.bundle --run\n"
+        "  hushmq agent check-config --config agent.toml\n  hushmq agent run --config agent.toml\n"
         "  HUSHMQ_AGENT__LOG__LEVEL=debug hushmq agent run --config agent.toml\n"
         "  hushmq agent status --config agent.toml\n"
         "  hushmq agent status --config agent.toml --json | jq .streams"
@@ -64,8 +72,35 @@ def run(args: argparse.Namespace) -> int:
     """Run the chosen action."""
     # Plugins could read the device's settings. Set before pydantic builds its first model.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    actions = {"run": _run, "check-config": _check_config, "status": _status}
+    actions = {"run": _run, "check-config": _check_config, "status": _status, "enroll": _enroll}
     return actions[args.action](args)
+
+
+def _configure_enroll(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = ENROLL_EXAMPLES
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the file that hushmq device add wrote")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        metavar="FOLDER",
+        help="where to unpack it (default: a folder of the device's name)",
+    )
+    parser.add_argument("--replace", action="store_true", help="replace settings that are there; data stays")
+    parser.add_argument("--offline", action="store_true", help="do not check the connection to the broker")
+    parser.add_argument("--unit", type=Path, metavar="FILE", help="also write a unit for systemd")
+    parser.add_argument("--user", help="the user of that unit (default: whoever runs this)")
+    parser.add_argument("--run", action="store_true", help="then run the agent, until interrupted")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _enroll(args: argparse.Namespace) -> int:
+    from hushmq.agent.enroll_device import enroll  # noqa: PLC0415  # as above
+
+    settings = enroll(args)
+    if not args.run:
+        return 0
+    args.config = settings
+    return _run(args)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -136,7 +171,7 @@ def _status(args: argparse.Namespace) -> int:
     from hushmq.agent.device_report import Report, table  # noqa: PLC0415  # as above
     from hushmq.agent.status_socket import read_report  # noqa: PLC0415  # as above
 
-    folder = load(args.config).folder
+    folder = args.folder or load(args.config).folder
     report = read_report(folder)
     if report is None:
         print(f"hushmq: no agent answers in {folder}", file=sys.stderr)

@@ -18,7 +18,7 @@ from hushmq.agent.sources.source_config import AnySource, Milliseconds, check_so
 from hushmq.broker.contract.message_base import Level, Probability
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import PublicKey
-from hushmq.broker.service.settings_file import BrokerSection, Section, read_settings
+from hushmq.broker.service.settings_file import BrokerSection, LocalPath, Section, read_settings
 
 PREFIX = "HUSHMQ_AGENT__"
 
@@ -127,7 +127,7 @@ class Config(Section):
 
     device: Level = Field(description="The device's name, one topic level.")
     cohort: Level = Field(description="The device's cohort.")
-    folder: Path = Field(
+    folder: LocalPath = Field(
         description="The folder of the outbox, the applied settings and the socket; created if missing."
     )
     broker: BrokerSection

@@ -8,6 +8,7 @@ no value of a source makes the loop wake up.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import time
@@ -24,7 +25,7 @@ from hushmq.agent.device_status import report, status
 from hushmq.agent.publish import Publisher
 from hushmq.agent.sources.beat_schedule import BeatSchedule
 from hushmq.agent.sources.resample import HELD, Value
-from hushmq.agent.sources.tick import Clock
+from hushmq.agent.sources.tick import Clock, tick_at
 from hushmq.agent.status_socket import StatusSocket
 from hushmq.agent.storage.folder_lock import lock
 from hushmq.agent.storage.outbox import DiskFullError, MadeBatch, Outbox
@@ -39,6 +40,10 @@ from hushmq.broker.service.systemd import Systemd
 
 STOP_S = 3.5
 """Seconds within which a stop is complete, whatever the brokers do."""
+AHEAD_S = 3600
+"""How far ahead of this clock another's may run: a tick beyond it cannot have been counted, whatever `seen` says."""
+SEEN_S = 3.0
+"""So long after the first connection of a folder that was in use, the retained `seen` has arrived if there is one."""
 MISSED_BEATS = 3
 """The watchdog is fed while at least one of this many beats was committed."""
 
@@ -97,6 +102,8 @@ class AgentDaemon:
                 opened.callback(server.stop)
                 self.metrics_port = server.port
             self._opened = opened.pop_all()
+        self._wait_for_seen: float | None = math.inf if self._outbox.balances else None
+        """Until when nothing is sent unless `seen` has come, on the monotonic clock; None once it may be."""
         self._publisher = Publisher(
             self._outbox,
             self._connection,
@@ -199,7 +206,7 @@ class AgentDaemon:
     @property
     def _schedule(self) -> BeatSchedule:
         """The beats, shortened if one would span more ticks than a source can hold values for."""
-        periods = self._streams.periods.values()
+        periods = [one.policy.period_ms for one in self._streams.running.values()]
         shortest = min([self._config.publish.beat_ms, *(HELD // 2 * period for period in periods)])
         return BeatSchedule.of(self._config.device, shortest)
 
@@ -255,7 +262,14 @@ class AgentDaemon:
                 self._publisher.forgotten()
 
     def _send(self, now: float, *, new: bool = False) -> None:
-        """Send what may leave; with `new`, also what the last beat stored."""
+        """Send what may leave; with `new`, also what the last beat stored.
+
+        After a start with a folder that was in use, nothing leaves before `seen` has shown that it is no older image.
+        """
+        if self._wait_for_seen is not None:
+            if now < self._wait_for_seen:
+                return
+            self._wait_for_seen = None
         try:
             if new:
                 self._publisher.allow()
@@ -316,11 +330,45 @@ class AgentDaemon:
 
     def _on_seen(self, seen: Seen) -> None:
         """Delete counted batches with the next beat's commit, or now if no beat will follow."""
+        self._wait_for_seen = None
+        for stream, counted in seen.streams.items():
+            self._check_twin(stream, counted)
         self._seen |= seen.streams
         if self._stopping:
             self._commit([])
 
+    def _check_twin(self, stream: str, counted: Counted) -> None:
+        """Use no tick that was counted of this device and is above all that this folder has used.
+
+        The folder is then an older image, or a copy of one in use: a tick must not be perturbed twice under one name.
+        """
+        balance = self._outbox.balances.get(stream)
+        period_ms = self._streams.periods.get(stream) if balance is None else balance.period_ms
+        used = -1 if balance is None else balance.watermark
+        if period_ms is None or counted.highest <= used:
+            return
+        now = tick_at(self._clock.wall(), period_ms)
+        if counted.highest > now + AHEAD_S * 1000 // period_ms:
+            # Nobody signs `seen`: one that is made up must not silence the device for ever.
+            self._log.warning("seen_is_ahead", stream=stream, counted=counted.highest, now=now)
+            return
+        # The other one may have used ticks that are not counted yet: all that have begun are given up.
+        try:
+            dropped = self._outbox.give_up(stream, max(counted.highest, now), period_ms)
+        except sqlite3.Error as error:
+            self._log.error("outbox_unreadable", error=str(error))
+            return
+        self._publisher.allow()
+        self._publisher.reconnected()
+        self._streams.restart_all()
+        self._status_changed = True
+        self._log.error(
+            "folder_is_older", stream=stream, used=used, counted=counted.highest, ticks_dropped=dropped
+        )
+
     def _on_change(self, connected: bool) -> None:
+        if connected and self._wait_for_seen is not None:
+            self._wait_for_seen = time.monotonic() + SEEN_S
         if connected:
             self._publisher.reconnected()
             self._status_changed = True

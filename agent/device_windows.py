@@ -18,6 +18,7 @@ from hushmq.agent.storage.outbox_releases import MadeRelease
 from hushmq.broker.contract.messages import NoiseSetting, Release, encode
 from hushmq.broker.contract.operator_loss import windows_loss
 from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.release_times import release_times
 from hushmq.pufferfish.inference.half_width import half_width
 from hushmq.pufferfish.noise.discrete_laplace import discrete_laplace, standard_deviation
 
@@ -100,5 +101,6 @@ def release(
         adversary=policy.adversary,
         theta=setting.theta,
         entry=entry,
+        **release_times(closed.first, closed.last, policy.period_ms),
     )
     return MadeRelease(stream, closed.window, closed.first, encode(message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from hushmq.agent.device_windows import ClosedWindow, WindowCounter
 from hushmq.agent.discretise import discretiser
@@ -26,20 +27,34 @@ class Beat:
     closed: list[ClosedWindow]
 
 
+def phase_of(device: str, stride: int) -> int:
+    """Which tick of every stride a device publishes: a function of its name, so that a cohort's ticks are spread."""
+    return int.from_bytes(blake2b(device.encode(), digest_size=8, person=b"stride").digest()) % stride
+
+
 class Stream:
     """One stream under one policy, with the noise setting now in force.
 
     While it has a setting, every tick is published: with its state, or with the stand-in where there is none, and ticks
-    that were missed with the stand-in. What is published, and in which batches, does not depend on the values, unless
-    the policy asks for a stop when the states do not behave like Θ (docs/theory-world.md, Theorem 25).
+    that were missed with the stand-in. With a stride, one tick of every stride is, and numbers count strides. What is
+    published, and in which batches, does not depend on the values, unless the policy asks for a stop when the states do
+    not behave like Θ (docs/theory-world.md, Theorem 25).
     """
 
     def __init__(
-        self, name: str, source: Source, policy: StreamPolicy, *, clock: Clock, outside: bool = False
+        self,
+        name: str,
+        source: Source,
+        policy: StreamPolicy,
+        *,
+        clock: Clock,
+        device: str = "",
+        outside: bool = False,
     ) -> None:
         self.name = name
         self.policy = policy
         self.source = source
+        self._phase = phase_of(device, policy.stride)
         self._clock = clock
         self._ticker: Ticker | None = None
         self._discretiser = discretiser(policy)
@@ -67,7 +82,7 @@ class Stream:
         elif self._mechanism is None or self._mechanism.setting != setting:
             self._mechanism = Mechanism(setting)
             self._ticker = self._ticker or Ticker(
-                self._clock, self.policy.period_ms, watermark, self.policy.fill_ticks, resume=resume
+                self._clock, self.policy.stride_ms, watermark, self.policy.fill_ticks, resume=resume
             )
             self.watch.follow(setting.theta)
 
@@ -97,18 +112,20 @@ class Stream:
             return Beat(None, [], [])
         elapsed = self._ticker.elapsed(schedule, final=final)
         draws = self._mechanism.prepare(elapsed.count)  # before any value of these ticks is looked at
-        live = elapsed.first + elapsed.missed
-        values = self.source.take(live, elapsed.last)
+        stride = self.policy.stride
+        live = (elapsed.first + elapsed.missed) * stride
+        values = self.source.take(live, elapsed.last * stride + stride - 1)
         sampled = self._discretiser.states(values)
         # A stand-in for a value that never came is no state to compare; one for a refused value is.
         known = [None if value is None else state for value, state in zip(values, sampled, strict=True)]
         self.watch.compare(live, known)
-        if self.watch.stopped(elapsed.first):
+        if self.watch.stopped(elapsed.first * stride):
             return Beat(elapsed, [], [])
-        states = [self.policy.stand_in_state] * elapsed.missed + sampled
+        states = [self.policy.stand_in_state] * elapsed.missed + sampled[self._phase :: stride]
         states = self.watch.substitutes(len(states)) or states
-        parts = schedule.batches(elapsed.first, elapsed.last, self.policy.period_ms)
+        parts = schedule.batches(elapsed.first, elapsed.last, self.policy.stride_ms)
         after = watermark if watermark >= 0 else None
         made = self._mechanism.batches(self.name, elapsed.first, states, after, draws=draws, parts=parts)
+        # A stream with windows of its own has no stride.
         closed = [window for counter in self._windows for window in counter.add(elapsed.first, states)]
         return Beat(elapsed, made, closed)

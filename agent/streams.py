@@ -40,8 +40,8 @@ class Streams:
 
     @property
     def periods(self) -> dict[str, int]:
-        """The period of each stream that runs, in milliseconds."""
-        return {name: stream.policy.period_ms for name, stream in self.running.items()}
+        """How far apart the published ticks of each stream that runs are, in milliseconds."""
+        return {name: stream.policy.stride_ms for name, stream in self.running.items()}
 
     def follow_settings(self, *, resume: bool = False) -> None:
         """Start, restart and stop streams to match the policy and the noise settings in force.
@@ -81,7 +81,9 @@ class Streams:
         if self._settings.policy is not None and name in self._settings.policy.streams:
             self._stated[name] = self._settings.policy.streams[name]
         outside = self._alarms.holds(name, self._stated[name])
-        self.running[name] = Stream(name, source, policy, clock=self._clock, outside=outside)
+        self.running[name] = Stream(
+            name, source, policy, clock=self._clock, device=self._config.device, outside=outside
+        )
 
     def beat(
         self, schedule: BeatSchedule, *, final: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -14,7 +13,7 @@ from hushmq.agent.sources.simulated_source import stationary
 from hushmq.broker.contract.message_base import Probability
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.endpoint import Endpoint, Tls
-from hushmq.broker.service.settings_file import Section, TlsSection, read_secret
+from hushmq.broker.service.settings_file import LocalPath, Section, TlsSection, read_secret
 
 Milliseconds = Annotated[int, Field(ge=1, le=86_400_000)]
 JsonPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$")]
@@ -133,7 +132,7 @@ class File(Text):
     """One value per line of a growing file, or a recording replayed at one line per tick."""
 
     kind: Literal["file"]
-    file: Path = Field(description="The file.")
+    file: LocalPath = Field(description="The file.")
     replay: bool = Field(
         default=False, description="Read one line per tick from the beginning, instead of following the file."
     )
@@ -163,7 +162,7 @@ class Mqtt(Text):
         description="The topic; `+` matches any level, and `/#` at the end all levels below."
     )
     username: str | None = Field(default=None, description="The identity at that broker.")
-    password_file: Path | None = Field(
+    password_file: LocalPath | None = Field(
         default=None, description="A file with the password, readable only by its owner."
     )
     retained: bool = Field(

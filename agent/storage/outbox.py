@@ -200,6 +200,32 @@ class Outbox:
             self.bytes += draft.bytes
             self._write_mark()
 
+    def give_up(self, stream: str, highest: int, period_ms: int) -> int:
+        """Use no tick up to `highest` any more, and drop waiting batches of such ticks; returns the ticks dropped.
+
+        Somebody else has published them under this device's name: an older copy of this folder, or a newer one.
+        """
+        draft = Draft(self.balances)
+        balance = draft.balance(stream, period_ms)
+        balance.watermark = max(balance.watermark, highest)
+        dropped = 0
+        with self._transaction():
+            rows = self._db.execute(
+                "SELECT id, first, last, length(payload) FROM batch WHERE stream = ? AND first <= ?",
+                (stream, highest),
+            ).fetchall()
+            for id_, first, last, size in rows:
+                self._db.execute("DELETE FROM batch WHERE id = ?", (id_,))
+                draft.leave(stream, first, last, size)
+                balance.lost.add(first, last)
+                dropped += last - first + 1
+            balance.dropped += dropped
+            self._save(draft)
+        draft.apply(self.balances)
+        self.bytes += draft.bytes
+        self._write_mark()
+        return dropped
+
     def page(self, after: int, limit: int, *, upto: int = NO_LIMIT) -> list[Waiting]:
         """The next waiting batches after the one with this id, up to `upto`, in the order in which they were made."""
         rows = self._db.execute(

@@ -241,3 +241,22 @@ def fresh_error(payload: bytes) -> Message:
     from hushmq.broker.contract.signature import verify
 
     return verify(Policy, payload, [OPS.public])
+
+
+def test_the_loss_is_recomputed_for_the_stride_of_the_policy(tmp_path: Path) -> None:
+    """Noise that is enough for one tick in ten is refused by a device that publishes all of them, or one in nine."""
+    best = WIDE.chains.optimal_noise(2.0, "informed", stride=10)
+    setting = noise(noise=BinaryNoiseMessage(rho0=best.rho0, rho1=best.rho1))
+    for stride in (10, 9, 1):
+        folder = tmp_path / str(stride)
+        folder.mkdir()
+        device = fresh(folder)
+        assert device.offer(POLICY, sign(policy(stride=stride)), {})
+        if stride == 10:
+            assert device.offer(NOISE, sign(setting), {})
+            assert not device.offer(POLICY, sign(policy(stride=10)), {"motion": 20})
+            with pytest.raises(Rejected, match="one state every 20 ms is in use"):
+                device.offer(POLICY, sign(policy(2, stride=5)), {"motion": 20})
+        else:
+            with pytest.raises(Rejected, match="the loss is"):
+                device.offer(NOISE, sign(setting), {})

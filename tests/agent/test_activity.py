@@ -6,6 +6,7 @@ import io
 import json
 import math
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from tests.agent.test_faults import balanced_at_the_end, more_counted, motion
 from tests.agent.test_promise import REFUSED
 from tests.agent.test_silence import NUMBER, TEXT, eavesdropper, everything_in, traces
 
+PERIOD_MS = activity_policy().streams["motion"].period_ms
 WINDOW = {"short": DeviceWindow(ticks=100, scale=20.0)}
 
 
@@ -49,26 +51,33 @@ def test_four_states_from_end_to_end(broker: BrokerProcess, tmp_path: Path) -> N
         peer.push(setting)
         with process(config, log=log) as child:
             more_counted(peer, 500)
+            before = max(peer.counted["motion"])
             child.kill()
             child.wait()
         broker.kill()
         with process(config, log=log) as child:
             wait_until(lambda: motion(config, "buffered") > 200)
             assert motion(config, "noise") == setting.version
+            after = int(time.time() * 1000 / PERIOD_MS)
             broker.start()
-            more_counted(peer, 1000)
+            wait_until(lambda: sum(tick > after for tick in dict(peer.counted["motion"])) > 1000, 40)
             wait_until(lambda: len(set(released)) > 3)
             child.send_signal(signal.SIGTERM)
             assert child.wait(5) == 0
-        sampled, buffered, dropped = balanced_at_the_end(peer)
-    assert (buffered, dropped) == (0, 0)
-    assert sampled == peer.total()
+        wait_until(lambda: peer.status and not peer.status.online and peer.status.streams)
+        assert peer.no_tick_was_made_twice()
+        assert peer.status is not None
+        said = peer.status.streams["motion"]
+    # What was counted last may still be buffered where its `seen` came after the agent had ended.
+    assert said.dropped == 0
+    assert said.sampled - said.buffered <= peer.total() <= said.sampled
     assert {batch.bits for batch in peer.batches} == {2}
     assert {batch.noise for batch in peer.batches} == {setting.version}
 
     truth, seen = truth_of(config), Counter[tuple[int, int]]()
     for tick, state in sorted(peer.counted["motion"].items()):
-        seen[truth.state(tick), state] += 1
+        if not before < tick <= after:  # ticks of the absence are filled with the stand-in
+            seen[truth.state(tick), state] += 1
     assert isinstance(setting.noise, CategoricalNoiseMessage)
     for state, row in enumerate(setting.noise.emission):
         shown = sum(seen[state, z] for z in range(4))
@@ -86,9 +95,9 @@ def test_four_states_from_end_to_end(broker: BrokerProcess, tmp_path: Path) -> N
             counts = Counter(truth.states(one.first, 100))
             assert all(abs(said - counts[state]) < 20 * 40 for state, said in enumerate(one.counts))  # e^-40
 
-    said = [line for line in heard if not line.startswith((b"hush/1/test/policy", b"hush/1/test/release"))]
-    assert len(said) > 20
-    assert [line for line in said if MARK in line] == []
+    lines = [line for line in heard if not line.startswith((b"hush/1/test/policy", b"hush/1/test/release"))]
+    assert len(lines) > 20
+    assert [line for line in lines if MARK in line] == []
     device = tmp_path / "state"
     for path, content in [*everything_in(device), (log, log.read_bytes())]:
         if path != device / "settings" / "policy.json":

@@ -93,12 +93,27 @@ def test_a_password_file_open_to_others_is_refused_without_its_content(tmp_path:
     assert "secret" not in str(caught.value)
 
 
+def test_a_password_leaves_this_machine_in_clear_text_only_if_a_setting_accepts_it(tmp_path: Path) -> None:
+    """Refused when the file is read, before anything is connected."""
+    path = write_config(tmp_path)
+    for url, instead in (("mqtt://broker.lan", "mqtts"), ("ws://10.0.0.7:8080", "wss")):
+        away = {"HUSHMQ_AGENT__BROKER__URLS": f'["mqtt://127.0.0.1", "{url}"]'}
+        with pytest.raises(
+            Problem,
+            match=rf"broker\.urls: {url}.* write {instead}://, .* broker\.password_in_clear_text = true$",
+        ) as caught:
+            load(path, away)
+        assert "wearable-1-secret" not in str(caught.value)
+        accepted = load(path, {**away, "HUSHMQ_AGENT__BROKER__PASSWORD_IN_CLEAR_TEXT": "true"})
+        assert accepted.broker.endpoints()[1].exposes_password
+
+
 def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     """Numbers and lists are read as TOML, other text as a string; an invalid one is named by its variable."""
     path = write_config(tmp_path)
     environment = {
         "HUSHMQ_AGENT__PUBLISH__BEAT_MS": "700",
-        "HUSHMQ_AGENT__BROKER__URLS": '["mqtt://a", "mqtt://b"]',
+        "HUSHMQ_AGENT__BROKER__URLS": '["mqtts://a", "mqtts://b"]',
         "HUSHMQ_AGENT__LOG__LEVEL": "debug",
         "UNRELATED": "x",
     }
@@ -181,3 +196,14 @@ password_file = "{tmp_path}/password"
     section = load(write_config(tmp_path, source=source), {}).streams["motion"].source
     assert isinstance(section, Mqtt)
     assert (section.endpoint().username, section.endpoint().password) == ("me", "wearable-1-secret")
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the current folder is, so that a folder with everything in it can be moved."""
+    path = write_config(tmp_path, 1883)
+    path.write_text(path.read_text().replace(f"{tmp_path}/", ""))
+    assert str(tmp_path) not in path.read_text()
+    monkeypatch.chdir("/")
+    config = load(path, {})
+    assert config.folder == tmp_path / "state"
+    assert config.broker.password_file == tmp_path / "password"

@@ -85,7 +85,7 @@ class Device:
         for _ in range(ticks):
             self.hands.run(PERIOD_MS)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(perturber, "_words", self._drawn)
+            patch.setattr(perturber, "random_words", self._drawn)
             for made in self._stream.beat(self._watermark, SCHEDULE, final=final).made:
                 self.sent.append(made.payload)
                 self._watermark = made.last

@@ -10,7 +10,7 @@ from hushmq.agent.sources.beat_schedule import LONGEST, BeatSchedule
 from hushmq.agent.sources.resample import Resampler, Value
 from hushmq.agent.sources.source import OfferedSource
 from hushmq.agent.storage.outbox import MadeBatch
-from hushmq.agent.stream import Stream
+from hushmq.agent.stream import Stream, phase_of
 from hushmq.broker.contract.messages import Batch, decode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import unpack
@@ -124,3 +124,40 @@ def test_a_new_setting_applies_to_no_tick_before_it() -> None:
     hands.run(10 * PERIOD_MS)
     made = stream.beat(used, EACH).made
     assert (made[0].first, made[-1].last) == (used + 12, used + 20)
+
+
+@pytest.mark.parametrize("device", ["wearable-1", "wearable-2", "ring"])
+def test_a_strided_stream_publishes_one_tick_of_every_stride(device: str) -> None:
+    """That of the device's phase, under the stride's number, whatever the others are; strides are numbered on."""
+    hands = Hands()
+    source = OfferedSource(Resampler(hands.clock(), PERIOD_MS))
+    policy, stride = stream_policy(stride=4), 4
+    stream = Stream("motion", source, policy, clock=hands.clock(), device=device)
+    stream.use(noise(noise=BinaryNoiseMessage(rho0=1e-9, rho1=1e-9)), -1)
+    started_at = hands.clock().wall() // (PERIOD_MS * MS)
+    sent: dict[int, float] = {}
+    made = []
+    for tick in range(started_at, started_at + 403):
+        sent[tick] = 90.0 if (tick // 3) % 2 else 60.0
+        source.offer(sent[tick])
+        hands.run(PERIOD_MS)
+        if tick % 50 == 0:
+            made += stream.beat(made[-1].last if made else -1, BeatSchedule(10 * PERIOD_MS)).made
+    found = {}
+    for one in made:
+        batch = decode(Batch, one.payload)
+        found |= dict(enumerate(unpack(batch.states, batch.count), batch.first))
+    numbers = sorted(found)
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert len(numbers) > 80
+    phase = phase_of(device, stride)
+    wrong = [n for n in numbers if found[n] != (sent[n * stride + phase] >= 75.0)]
+    assert len(wrong) <= 1  # a bit is flipped once in 10⁹ times
+
+
+def test_phases_are_spread_and_follow_from_the_name_alone() -> None:
+    """The ticks that a cohort publishes are spread over all of a stride."""
+    phases = [phase_of(f"device-{n}", 10) for n in range(1000)]
+    assert {phases.count(one) > 60 for one in range(10)} == {True}
+    assert phases == [phase_of(f"device-{n}", 10) for n in range(1000)]
+    assert phase_of("device-1", 1) == 0

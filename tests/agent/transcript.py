@@ -77,6 +77,7 @@ class Driven:
         self.hands, self.wire = hands, wire
         self.agent = AgentDaemon(load(config, {}), log=logger("debug", "json", self.log), clock=hands.clock())
         self.agent._connection = self.agent._publisher._connection = cast("Connection", wire)
+        self.agent._wait_for_seen = None  # `seen` has come: on this wire nobody is ever away
         refused = self.agent._settings.load(self.agent._periods())
         assert not refused, [str(one) for one in refused]
         self.agent._streams.follow_settings(resume=True)
