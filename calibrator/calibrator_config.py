@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from hushmq.broker.contract.message_base import Level
 from hushmq.broker.contract.signature import PrivateKey, PublicKey
 from hushmq.broker.contract.topics import SHARDS
-from hushmq.broker.service.settings_file import BrokerSection, Section, read_settings
+from hushmq.broker.service.settings_file import BrokerSection, LocalPath, Section, beside_file, read_settings
 
 PREFIX = "HUSHMQ_CALIBRATOR__"
 ALL_SHARDS = tuple(f"{number:x}" for number in range(SHARDS))
@@ -26,7 +26,7 @@ class KeysSection(Section):
     ops_keys: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
         description="Public keys, base64, one of which must have signed a policy; two while a key is rotated."
     )
-    signing_key_file: Path = Field(
+    signing_key_file: LocalPath = Field(
         description="The private key that signs noise settings and seals the ledger's head; mode 600."
     )
 
@@ -113,9 +113,10 @@ class Config(Section):
         default="main", description="Tells calibrators of one cohort apart: one of each name may run."
     )
     database: str = Field(
-        description="SQLAlchemy URL: `sqlite:////var/lib/hushmq/ledger.db`, `postgresql+psycopg://user@host/db`."
+        description="SQLAlchemy URL: `sqlite:////var/lib/hushmq/ledger.db`, or `sqlite:///data/ledger.db` for a path "
+        "relative to this file; `postgresql+psycopg://user@host/db`."
     )
-    mark_file: Path | None = Field(
+    mark_file: LocalPath | None = Field(
         default=None,
         description="The ledger's high-water mark, outside the database; for SQLite `<database>.mark` when absent.",
     )
@@ -128,12 +129,29 @@ class Config(Section):
     seen_every_s: Annotated[float, Field(gt=0, le=3_600)] = Field(
         default=1.0, description="At most one `seen` for each device in this time."
     )
+    collect_s: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=0.5,
+        description="How long messages are collected before they are counted, where few arrive: "
+        "every group costs a write to the disk. Under load groups fill sooner.",
+    )
     broker: BrokerSection
     keys: KeysSection
     devices: DevicesSection = DevicesSection()
     roster: RosterSection = RosterSection()
     metrics: MetricsSection = MetricsSection()
     log: LogSection = LogSection()
+
+    @field_validator("database")
+    @classmethod
+    def _beside_file(cls, database: str, info: ValidationInfo) -> str:
+        try:
+            url = make_url(database)
+        except ArgumentError:
+            return database  # refused by whoever opens it, in words that repeat no password
+        if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+            url = url.set(database=str(beside_file(Path(url.database), info)))
+            return url.render_as_string(hide_password=False)
+        return database
 
     @field_validator("shards")
     @classmethod

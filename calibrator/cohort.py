@@ -178,9 +178,24 @@ class Cohort:
         return self._followed.policy
 
     @property
+    def policy_payload(self) -> bytes | None:
+        """The signed bytes of the policy followed; None where the broker's is to be left as it is."""
+        return self._followed.payload
+
+    def newest_releases(self) -> dict[str, bytes]:
+        """The newest release of each topic that the broker has acknowledged."""
+        with self._engine.begin() as db:
+            return outgoing.newest_sent(db, self._followed.streams, self.topics)
+
+    @property
     def stopped(self) -> dict[str, str]:
         """Streams whose ledger does not reach a high-water mark, and why: nothing of them is charged."""
         return self._marks.stopped
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Streams whose windows could not be closed at the last attempt, and why."""
+        return {stream: one.why for stream, one in self._windows.failed.items()}
 
     @property
     def statuses(self) -> Mapping[str, Status]:

@@ -7,33 +7,39 @@ the evidence or the policy has changed; publish what is stored.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
+from sqlalchemy.exc import SQLAlchemyError
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.messages import LedgerState, encode
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.topics import SHARDS, Topics
+from hushmq.broker.contract.tick_runs import TickRuns
 from hushmq.broker.mqtt.connection import Connection, Offline
 from hushmq.broker.service.systemd import Systemd
 from hushmq.calibrator.calibrator_config import Config
 from hushmq.calibrator.cohort import Cohort
-from hushmq.calibrator.health_report import HealthReport
 from hushmq.calibrator.health_server import HealthServer
 from hushmq.calibrator.ingest.inbox import Arrived, Inbox
 from hushmq.calibrator.ingest.receive import Received
+from hushmq.calibrator.ingest.seen_ticks import newest_seen
 from hushmq.calibrator.ingest.settling import Settling
+from hushmq.calibrator.ingest.topics_read import topics_read
+from hushmq.calibrator.make_report import make_report
 from hushmq.calibrator.publish.release_queue import ReleaseQueue
 from hushmq.calibrator.publish.retained_topics import RetainedTopics
 from hushmq.calibrator.settings.stored_settings import StoredSetting
 from hushmq.calibrator.store.open_database import open_store
+from hushmq.calibrator.store.storage_away import away_in_words
 from hushmq.calibrator.windows.close_due_windows import ClosedWindows
 
 IDLE_S = 0.1
 """How long a turn waits for messages when there is nothing else to do."""
 PORTION_S = 0.05
 """How long device-specific settings are calibrated before what has arrived is counted again."""
+READ_TOGETHER_S = 0.1
+"""How long messages may wait in the socket to be read together, where few arrive."""
 REPORT_S = 1.0
 
 
@@ -47,29 +53,38 @@ class Daemon:
         log: FilteringBoundLogger,
         clock: Callable[[], float] = time.time,
         reload: Callable[[], Config] | None = None,
+        inbox: Inbox | None = None,
+        reopening: bool = False,
+        on_working: Callable[[], None] = lambda: None,
     ) -> None:
+        """Open the database; StorageAway where that is not possible now. `on_working` is called after each turn."""
         self._config = config
         self._load = reload
         self._log = log
-        self._engine = open_store(config.database, log=log)
-        self._cohort = Cohort(
-            self._engine,
-            cohort=config.cohort,
-            key=config.keys.signing_key,
-            ops_keys=config.keys.trusted,
-            grace_s=config.grace_s,
-            clock=clock,
-            log=log,
-            devices=config.devices,
-            roster=config.roster,
-            mark_path=config.mark_path,
-        )
-        self._inbox = Inbox(log)
+        self._on_working = on_working
+        self._engine = open_store(config.database, log=log, reopening=reopening)
+        with ExitStack() as opened, away_in_words(self._engine):
+            opened.callback(self._engine.dispose)
+            self._cohort = Cohort(
+                self._engine,
+                cohort=config.cohort,
+                key=config.keys.signing_key,
+                ops_keys=config.keys.trusted,
+                grace_s=config.grace_s,
+                clock=clock,
+                log=log,
+                devices=config.devices,
+                roster=config.roster,
+                mark_path=config.mark_path,
+            )
+            opened.pop_all()
+        self._inbox = inbox or Inbox(log)
+        self._inbox.collect_s = config.collect_s
         self._settling = Settling(self._inbox)
         self._topics = RetainedTopics()
         self._releases = ReleaseQueue()
-        self._unseen: set[str] = set()
-        """Devices whose `seen` is to be published."""
+        self._unseen: dict[str, Mapping[str, TickRuns] | None] = {}
+        """Devices whose `seen` is to be published, with what is durably accounted for; None: as the database has it."""
         self._seen_next = self._report_next = 0.0
         self._reconnected = True
         self._calibrating = False
@@ -86,11 +101,12 @@ class Daemon:
         self._connection = Connection(
             endpoints=config.broker.endpoints(),
             client_id=f"calibrator-{config.cohort}-{config.name}",
-            subscriptions=_subscriptions(self._cohort.topics, config.shards),
+            subscriptions=topics_read(self._cohort.topics, config.shards),
             on_message=self._receive,
             on_change=self._changed,
             window=100,
             subscribe_twice=True,
+            collect_s=min(READ_TOGETHER_S, config.collect_s),
             log=log,
         )
 
@@ -98,26 +114,41 @@ class Daemon:
     def metrics_port(self) -> int | None:
         return self._server.port if self._server else None
 
+    @property
+    def inbox(self) -> Inbox:
+        """What has arrived and is not counted."""
+        return self._inbox
+
     def run(self) -> Config | None:
-        """Work until asked to stop, publish what is stored and leave; after a reload return the new settings."""
+        """Work until asked to stop, publish what is stored and leave; after a reload return the new settings.
+
+        Raises StorageAway when the database has gone away; what was not counted is in the inbox.
+        """
         self._connection.start()
         try:
-            self._calibrate_cohort()
-            self._calibrate_devices()
-            self._releases.replace(self._cohort.unsent())
-            self._systemd.notify("READY=1")
-            while not self._stopping:
-                self._turn(timeout=0.0 if self._calibrating else IDLE_S)
-                self._reload_if_asked()
-            self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")
-            self._seen_next = 0.0
-            self._turn(timeout=0.0)
+            with away_in_words(self._engine):
+                self._work()
         finally:
             self._connection.stop()
             if self._server is not None:
                 self._server.stop()
             self._engine.dispose()
         return self._successor
+
+    def _work(self) -> None:
+        self._calibrate_cohort()
+        self._calibrate_devices()
+        self._releases.replace(self._cohort.unsent())
+        for topic, payload in self._cohort.newest_releases().items():
+            self._topics.acknowledged(topic, payload)
+        self._systemd.notify("READY=1")
+        while not self._stopping:
+            self._turn(timeout=0.0 if self._calibrating else IDLE_S)
+            self._on_working()
+            self._reload_if_asked()
+        self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")
+        self._seen_next = 0.0
+        self._turn(timeout=0.0)
 
     def stop(self) -> None:
         """End `run`."""
@@ -141,7 +172,12 @@ class Daemon:
     def _turn(self, *, timeout: float) -> None:
         """Receive and count, close due windows, calibrate, publish."""
         arrived = self._inbox.take(timeout)
-        received = self._cohort.receive(arrived)
+        try:
+            received = self._cohort.receive(arrived)
+        except SQLAlchemyError:
+            self._inbox.put_back(arrived)
+            raise
+        self._update_policy()
         self._topics.repair_overwritten(arrived, time.monotonic())
         settled = self._settling.settled(connected=self._connection.connected)
         caught_up = self._settling.caught_up(
@@ -150,7 +186,7 @@ class Daemon:
         closed = self._close_due_windows() if caught_up else ClosedWindows()
         self._calibrate(received, closed)
         self._record_acknowledged()
-        self._unseen |= received.devices
+        self._unseen |= received.accounted
         if self._connection.connected:
             self._publish(overwrite=settled)
         self._report()
@@ -165,7 +201,7 @@ class Daemon:
 
     def _calibrate(self, received: Received, closed: ClosedWindows) -> None:
         """Calibrate settings where the evidence, the policy or a ledger has changed; else go on with the devices'."""
-        if closed.windows or received.adopted or received.stopped:
+        if closed.windows or received.adopted or received.restored or received.stopped:
             self._calibrate_cohort()
             self._calibrate_devices()
         elif self._calibrating:
@@ -188,19 +224,26 @@ class Daemon:
         if not self._calibrating:
             self._update_ledgers()
 
+    def _update_policy(self) -> None:
+        """Put the policy followed back where the broker has lost it or retains an older one."""
+        payload = self._cohort.policy_payload
+        if payload is None:
+            self._topics.hold_back(self._cohort.topics.policy)
+        else:
+            self._topics.set_setting(self._cohort.topics.policy, payload)
+
     def _update_ledgers(self) -> None:
         for state in self._cohort.ledger_states():
             self._ledgers[state.stream] = state
             topic = self._cohort.topics.ledger(state.stream)
-            if state.seal is not None:
-                self._topics.set_ledger(topic, encode(state))
-            else:  # the mark on the broker is the only one that shows that the database is an old one
-                self._topics.hold_back(topic)
+            self._topics.set_ledger(topic, encode(state))
 
     def _record_acknowledged(self) -> None:
         acknowledged = self._releases.take_acknowledged()
         if acknowledged:
             self._cohort.mark_sent(acknowledged)
+            for one in acknowledged:
+                self._topics.acknowledged(one.topic, one.payload)
             self._releases.replace(self._cohort.unsent())
 
     def _publish(self, *, overwrite: bool) -> None:
@@ -209,9 +252,7 @@ class Daemon:
             self._reconnected = False
             self._releases.publish_again()
             self._topics.publish_again()
-            for stream in self._cohort.stopped:
-                self._topics.hold_back(self._cohort.topics.ledger(stream))
-            self._unseen |= self._cohort.devices()
+            self._unseen |= dict.fromkeys(self._cohort.devices())
         self._update_seen()
         try:
             self._topics.publish(self._connection, overwrite=overwrite)
@@ -222,7 +263,7 @@ class Daemon:
     def _update_seen(self) -> None:
         if not self._unseen or time.monotonic() < self._seen_next:
             return
-        for device, seen in self._cohort.seen_of(self._unseen).items():
+        for device, seen in newest_seen(self._unseen, self._cohort.seen_of).items():
             self._topics.set(self._cohort.topics.seen(device), encode(seen))
         self._unseen.clear()
         self._seen_next = time.monotonic() + self._config.seen_every_s
@@ -231,52 +272,17 @@ class Daemon:
         if self._server is None or time.monotonic() < self._report_next:
             return
         self._report_next = time.monotonic() + REPORT_S
-        cohort, statuses = self._cohort, self._cohort.statuses
-        refusing = Counter(
-            str(refusal.reason)
-            for status in statuses.values()
-            for refusal in [status.refused, *(one.refused for one in status.streams.values())]
-            if refusal is not None
-        )
-        online = {device: status for device, status in statuses.items() if status.online}
-        stopped = {name: state.stopped for name, state in self._ledgers.items() if state.stopped}
         self._server.show(
-            HealthReport(
+            make_report(
+                self._cohort,
+                self._inbox,
                 connected=self._connection.connected,
-                policy=cohort.policy.version if cohort.policy else None,
-                inbox=len(self._inbox),
-                dropped=self._inbox.dropped,
-                ticks_counted=cohort.counted,
-                released=cohort.released,
-                refused=cohort.refused,
                 unsent=len(self._releases),
-                devices=len(statuses),
-                online=len(online),
-                quarantined={device: str(reason) for device, reason in cohort.quarantined().items()},
-                rejected={str(reason): count for reason, count in cohort.rejected.items()},
-                refusing=refusing,
-                settings=dict(self._settings),
-                behind={
-                    stream: sum(
-                        stream in one.streams
-                        and one.streams[stream].noise != self._version_for(stream, device)
-                        for device, one in statuses.items()
-                        if one.online is not False
-                    )
-                    for stream in self._settings
-                },
-                filled=dict(cohort.filled),
-                left_out=cohort.left_out(),
-                own={stream: len(devices) for stream, devices in self._device_settings.items()},
-                ledgers=dict(self._ledgers),
-                stopped=stopped | cohort.stopped,
+                settings=self._settings,
+                device_settings=self._device_settings,
+                ledgers=self._ledgers,
             )
         )
-
-    def _version_for(self, stream: str, device: str) -> int:
-        """The version the device should follow: the newer of the cohort's and of its device-specific setting."""
-        specific = self._device_settings.get(stream, {}).get(device)
-        return max(self._settings[stream], specific.message.version if specific else 0)
 
     # On the network thread:
 
@@ -286,12 +292,3 @@ class Daemon:
     def _changed(self, connected: bool) -> None:
         self._log.info("connected" if connected else "disconnected")
         self._reconnected = self._reconnected or connected
-
-
-def _subscriptions(topics: Topics, shards: tuple[str, ...]) -> list[str]:
-    batches = topics.all("z")
-    return [
-        topics.policy,
-        *([batches] if len(shards) == SHARDS else (f"{batches.removesuffix('#')}{one}/#" for one in shards)),
-        *(topics.all(kind) for kind in ("status", "noise", "ledger", "release")),
-    ]

@@ -45,9 +45,30 @@ class HealthReport:
     ledgers: Mapping[str, LedgerState] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Streams of which nothing is released, with the reason."""
+    waiting: str | None = None
+    """What the storage said when it went away; None while it is there."""
+
+    @classmethod
+    def waiting_for(cls, why: str) -> HealthReport:
+        """The report of a calibrator that waits for its storage: it counts and releases nothing."""
+        return cls(
+            connected=False,
+            policy=None,
+            inbox=0,
+            dropped=0,
+            ticks_counted=0,
+            released=0,
+            refused=0,
+            unsent=0,
+            devices=0,
+            online=0,
+            waiting=why,
+        )
 
     def problems(self) -> list[str]:
         """What is wrong, in words; an empty list while all is well."""
+        if self.waiting is not None:
+            return [f"waiting: {self.waiting}"]
         wrong = [] if self.connected else ["not connected to the broker"]
         return wrong + [f"{stream}: {why}" for stream, why in self.stopped.items()]
 
@@ -91,6 +112,7 @@ class ReportCollector(Collector):
         budgets = [(labels, account.budget) for labels, account in accounts]
         families: list[tuple[Family, str, str, str, Samples]] = [
             (gauge, "connected", "1 while connected to the broker.", "", _one(report.connected)),
+            (gauge, "waiting", "1 while the storage is away.", "", _one(report.waiting is not None)),
             (gauge, "policy_version", "Version of the policy, 0 without one.", "", _one(report.policy or 0)),
             (gauge, "inbox_messages", "Messages received and not yet handled.", "", _one(report.inbox)),
             (counter, "inbox_dropped", "Messages dropped from a full inbox.", "", _one(report.dropped)),

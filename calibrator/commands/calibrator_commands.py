@@ -1,15 +1,13 @@
-"""`hushmq calibrator`: run the server, check its file, upgrade its database, take devices back."""
+"""`hushmq calibrator`: run the server, check its file, upgrade its database, take devices back.
+
+Here is what each action takes; its own module is imported when it runs, so that --help does not wait for numpy.
+"""
 
 from __future__ import annotations
 
 import argparse
-import signal
+from importlib import import_module
 from pathlib import Path
-
-from hushmq.broker.service.log import logger
-from hushmq.calibrator.calibrator_config import Config, load
-from hushmq.calibrator.commands import readmit_command, upgrade_command
-from hushmq.calibrator.daemon import Daemon
 
 EXAMPLES = """examples:
   hushmq calibrator check-config --config calibrator.toml
@@ -17,11 +15,30 @@ EXAMPLES = """examples:
   hushmq calibrator upgrade --config calibrator.toml --dry-run
   hushmq calibrator readmit --config calibrator.toml --stream motion --device wearable-7
   HUSHMQ_CALIBRATOR__LOG__LEVEL=debug hushmq calibrator run --config calibrator.toml"""
+UPGRADE_EXAMPLES = """examples:
+  hushmq calibrator upgrade --config calibrator.toml --dry-run
+  hushmq calibrator upgrade --config calibrator.toml
+  hushmq calibrator upgrade --database sqlite:////backup/ledger.db --json
+
+Stop the calibrators on the database first. A SQLite database is copied beside itself
+before it is changed; back up one on PostgreSQL yourself."""
+READMIT_EXAMPLES = """examples:
+  hushmq calibrator readmit --config calibrator.toml --stream motion --device wearable-7
+
+Repair the device first: if its data contradicts the others' again, it is left out again.
+What it has lost is not taken back. Also while the calibrator runs."""
+ACTIONS = {
+    "run": "run_command",
+    "check-config": "run_command",
+    "upgrade": "upgrade_command",
+    "readmit": "readmit_command",
+}
+"""The module of each action."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    commands = parser.add_subparsers(dest="action", required=True, metavar="run|check-config|upgrade|readmit")
+    commands = parser.add_subparsers(dest="action", required=True, metavar="|".join(ACTIONS))
     for name, summary in (
         ("run", "run in the foreground until SIGTERM; SIGHUP reads the file again"),
         ("check-config", "say whether a settings file is right"),
@@ -30,33 +47,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
         command.add_argument(
             "--config", type=Path, required=True, metavar="FILE", help="the TOML settings file"
         )
-    upgrade_command.configure(commands.add_parser("upgrade", help=upgrade_command.SUMMARY))
-    readmit_command.configure(commands.add_parser("readmit", help=readmit_command.SUMMARY))
+    _configure_upgrade(
+        commands.add_parser(
+            "upgrade",
+            help="upgrade the database, as a calibrator does at start; --dry-run only says what is due",
+        )
+    )
+    _configure_readmit(
+        commands.add_parser("readmit", help="let a device that is left out of a stream be admitted again")
+    )
+
+
+def _configure_upgrade(command: argparse.ArgumentParser) -> None:
+    command.epilog = UPGRADE_EXAMPLES
+    where = command.add_mutually_exclusive_group(required=True)
+    where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
+    where.add_argument("--database", metavar="URL", help="the database itself")
+    command.add_argument(
+        "--dry-run", action="store_true", help="change nothing; exit code 1 if an upgrade is due"
+    )
+    command.add_argument("--json", action="store_true", help="as one JSON object")
+
+
+def _configure_readmit(command: argparse.ArgumentParser) -> None:
+    command.epilog = READMIT_EXAMPLES
+    where = command.add_mutually_exclusive_group(required=True)
+    where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
+    where.add_argument("--database", metavar="URL", help="the database itself")
+    command.add_argument("--stream", required=True, metavar="NAME", help="the stream")
+    command.add_argument("--device", required=True, metavar="NAME", help="the device")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.action == "upgrade":
-        return upgrade_command.run(args)
-    if args.action == "readmit":
-        return readmit_command.run(args)
-    config = load(args.config)
-    if args.action == "check-config":
-        print(
-            f"{args.config}: right; cohort {config.cohort}, {len(config.broker.urls)} broker(s), "
-            f"key {config.keys.signing_key.public.id}"
-        )
-        return 0
-    return _run(args.config, config)
-
-
-def _run(path: Path, config: Config) -> int:
-    following: Config | None = config
-    while following is not None:
-        daemon = Daemon(
-            following, log=logger(following.log.level, following.log.form), reload=lambda: load(path)
-        )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_, daemon=daemon: daemon.stop())
-        signal.signal(signal.SIGHUP, lambda *_, daemon=daemon: daemon.ask_reload())
-        following = daemon.run()
-    return 0
+    return int(import_module(f"{__package__}.{ACTIONS[args.action]}").run(args))

@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 ACTIONS = {
     "show": "who spent what, when, on which assumption, and what is left",
     "verify": "recompute everything from the entries; exit code 1 if anything is wrong",
+    "disclose": "what is promised, for programs: NIST SP 800-226 and the registry of deployments, sealed",
     "export": "all entries, as CSV or JSON lines; or all that `hushmq verify` checks",
 }
-EXAMPLES = """examples:
+EXAMPLES = """A loss is about any one instant and does not add up over windows: 0 left does not mean that they end.
+
+examples:
   hushmq ledger show --config calibrator.toml
   hushmq ledger plot --config calibrator.toml --output ledger.svg
   hushmq ledger show --database sqlite:////var/lib/hushmq/ledger.db --stream motion --json
   hushmq ledger verify --config calibrator.toml
+  hushmq ledger disclose --config calibrator.toml > disclosure.json
   hushmq ledger export --config calibrator.toml --format csv > ledger.csv
   hushmq ledger export --config calibrator.toml --format bundle > export.json   # for hushmq verify"""
 
@@ -50,7 +54,7 @@ def configure(actions: Any) -> None:
                 help="csv (default) and jsonl: entries; bundle: signed policies and settings, entries, results and "
                 "stated losses, sealed, for hushmq verify",
             )
-        else:
+        elif name != "disclose":
             action.add_argument("--json", action="store_true", help="as one JSON object")
         if name == "show":
             action.add_argument(
@@ -70,9 +74,11 @@ def run(args: argparse.Namespace) -> int:
     """Run the chosen action on a database that is only read."""
     if args.action == "export" and args.format == "bundle":
         return _export_bundle(args)
+    if args.action == "disclose":
+        return _disclose(args)
     with _opened(args) as (db, mark_path):
         if args.action == "show":
-            return _show(db, args)
+            return _show(db, args, mark_path)
         if args.action == "verify":
             return _verify(db, args, mark_path)
         return _export(db, args)
@@ -109,19 +115,25 @@ def _opened(args: argparse.Namespace) -> Iterator[tuple[Connection, Path | None]
         engine.dispose()
 
 
-def _show(db: Connection, args: argparse.Namespace) -> int:
+def _show(db: Connection, args: argparse.Namespace, mark_path: Path | None) -> int:
     if args.last < 0:
         raise Problem(f"--last: {args.last} is below 0: give how many entries to show")
     from hushmq.calibrator.commands.show_ledger import print_ledger, summary  # noqa: PLC0415  # as above
+    from hushmq.calibrator.ledger.high_water_mark import unreached_marks  # noqa: PLC0415  # as above
 
-    found = _ledgers(db, args)
+    found, stopped = _ledgers(db, args), unreached_marks(db, mark_path)
     if args.json:
-        print(json.dumps({account.stream: summary(account) for account in found}, allow_nan=False))
+        shown = {
+            account.stream: summary(account) | {"stopped": stopped.get(account.stream)} for account in found
+        }
+        print(json.dumps(shown, allow_nan=False))
         return 0
     if not found:
         print("the ledger is empty, and no policy has been followed yet")
     for account in found:
         print_ledger(account, args.last)
+        if account.stream in stopped:
+            print(f"STOPPED: {stopped[account.stream]}; nothing of {account.stream} is charged or released")
     return 0
 
 
@@ -159,6 +171,21 @@ def _export(db: Connection, args: argparse.Namespace) -> int:
     writer = csv.writer(sys.stdout)
     writer.writerow([column.name for column in ledger.columns])
     writer.writerows(tuple(row) for row in rows)
+    return 0
+
+
+def _disclose(args: argparse.Namespace) -> int:
+    if args.config is None:
+        raise Problem("--database: a disclosure is sealed and names the cohort: give --config")
+    if args.stream is not None:
+        raise Problem("--stream: a disclosure holds all streams")
+    with _opened(args) as (db, _):
+        from hushmq.calibrator.calibrator_config import load  # noqa: PLC0415  # as above
+        from hushmq.calibrator.ledger.disclosure import disclose  # noqa: PLC0415  # as above
+
+        config = load(args.config)
+        found = disclose(db, cohort=config.cohort, key=config.keys.signing_key)
+    print(json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False))
     return 0
 
 

@@ -20,6 +20,9 @@ REASONS: dict[EpochReason, str] = {
     "ops": "ops",
 }
 """Why an epoch ended, in words."""
+PER_INSTANT = (
+    "a loss is about any one instant and does not add up over windows: 0 left does not mean that they end"
+)
 
 
 def summary(account: StreamLedger) -> dict[str, Any]:
@@ -141,6 +144,7 @@ def print_ledger(account: StreamLedger, last: int) -> None:
             left = f"{over}{budget - loss:.4f}"
             accounts.add_row(name, f"{budget:g}", f"{over}{loss:.4f}", left, f"{undecided:.4f}")
         console.print(accounts)
+        console.print(PER_INSTANT, highlight=False)
         for line in _account_in_words(account):
             console.print(line, highlight=False)
         console.print(

@@ -14,26 +14,6 @@ from hushmq.calibrator.store.migrate import cause, revision_of, shown, upgrade
 from hushmq.calibrator.store.open_database import check_exists, open_to_upgrade, plain_engine, reading
 from hushmq.calibrator.store.revisions import OURS, Revision, Revisions
 
-SUMMARY = "upgrade the database, as a calibrator does at start; --dry-run only says what is due"
-EXAMPLES = """examples:
-  hushmq calibrator upgrade --config calibrator.toml --dry-run
-  hushmq calibrator upgrade --config calibrator.toml
-  hushmq calibrator upgrade --database sqlite:////backup/ledger.db --json
-
-Stop the calibrators on the database first. A SQLite database is copied beside itself
-before it is changed; back up one on PostgreSQL yourself."""
-
-
-def configure(command: argparse.ArgumentParser) -> None:
-    command.epilog = EXAMPLES
-    where = command.add_mutually_exclusive_group(required=True)
-    where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
-    where.add_argument("--database", metavar="URL", help="the database itself")
-    command.add_argument(
-        "--dry-run", action="store_true", help="change nothing; exit code 1 if an upgrade is due"
-    )
-    command.add_argument("--json", action="store_true", help="as one JSON object")
-
 
 def run(args: argparse.Namespace, *, revisions: Revisions = OURS) -> int:
     """Upgrade, or say what is due; Problem when the database does not exist or must be left alone."""

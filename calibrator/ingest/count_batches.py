@@ -10,16 +10,25 @@ counted in memory, and what has changed is written once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, select
 
 from hushmq.broker.contract.messages import Batch
 from hushmq.broker.contract.packing import bits_for, unpack
 from hushmq.broker.contract.problem import Reason, Rejected
-from hushmq.broker.contract.tick_runs import Run, TickRuns
-from hushmq.calibrator.store.tables import DEVICES, accounted, batch, closed, extent, setting, tally
+from hushmq.broker.contract.tick_runs import TickRuns
+from hushmq.calibrator.ingest.counted_rows import (
+    CountedStates,
+    DeviceStream,
+    read_issued,
+    read_lines,
+    read_open_from,
+    write_accounted,
+    write_states,
+)
+from hushmq.calibrator.store.tables import batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,57 +53,15 @@ LONGEST_ROW = 4096
 """Ticks in a row that batches are joined into; one batch may be longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountedStates:
-    """States newly counted in this group."""
-
-    first: int
-    last: int
-    noise: int
-    states: bytes = field(repr=False)
-
-
-@dataclass(slots=True)
-class DeviceStream:
-    """One stream of one device: its accounted runs, and what this group adds."""
-
-    stored: dict[int, int] = field(default_factory=dict)
-    runs: TickRuns = field(default_factory=TickRuns)
-    pieces: list[CountedStates] = field(default_factory=list)
-    counted: int = 0
-    late: int = 0
-
-
 class BatchGroup:
     """Counts the batches of some devices within the caller's transaction."""
 
     def __init__(self, db: Connection, devices: Iterable[str]) -> None:
         self._db = db
-        self._lines: dict[tuple[str, str], DeviceStream] = {}
         mine = sorted(set(devices))
-        rows = db.execute(
-            select(accounted)
-            .where(accounted.c.device.in_(mine))
-            .order_by(accounted.c.device, accounted.c.stream, accounted.c.first)
-        )
-        for device, stream, first, last in rows:
-            line = self._line(device, stream)
-            line.stored[first] = last
-            line.runs.add(first, last)
-        self._issued: dict[str, dict[int, tuple[int, str | None]]] = {}
-        for stream, version, tick, device in db.execute(
-            select(setting.c.stream, setting.c.version, setting.c.issued, setting.c.device).where(
-                or_(setting.c.device.is_(None), setting.c.device.in_(mine))
-            )
-        ):
-            self._issued.setdefault(stream, {})[version] = tick, device
-        ends = db.execute(
-            select(closed.c.stream, func.max(closed.c.through))
-            .where(closed.c.scope != DEVICES)
-            .group_by(closed.c.stream)
-        )
-        self._open_from: dict[str, int] = {row[0]: row[1] + 1 for row in ends}
-        """By stream, the first tick that no closed window covers."""
+        self._lines = read_lines(db, mine)
+        self._issued = read_issued(db, mine)
+        self._open_from = read_open_from(db)
 
     def count(self, sent: DeviceBatch, ticks: Ticks | None) -> int:
         """Count what is new in a batch and return how many ticks that was, or raise Rejected: nothing has changed.
@@ -143,7 +110,7 @@ class BatchGroup:
 
     def write(self) -> None:
         """Write what has changed."""
-        self._write_accounted()
+        write_accounted(self._db, self._lines)
         new = [
             {
                 "device": device,
@@ -157,9 +124,15 @@ class BatchGroup:
             for piece in _joined(line.pieces)
         ]
         if new:
-            self._db.execute(insert(batch), new)
-            self._write_tallies()
-            self._write_extents()
+            write_states(self._db, new, self._lines)
+
+    def accounted(self, devices: Collection[str]) -> dict[str, dict[str, TickRuns]]:
+        """By device and stream, the ticks that are counted or known to be gaps once this is committed."""
+        found: dict[str, dict[str, TickRuns]] = {device: {} for device in devices}
+        for (device, stream), line in self._lines.items():
+            if device in found and len(line.runs):
+                found[device][stream] = line.runs
+        return found
 
     def _line(self, device: str, stream: str) -> DeviceStream:
         key = device, stream
@@ -189,74 +162,6 @@ class BatchGroup:
                 != known[low - first : high - first + 1]
             ):
                 raise Rejected(Reason.TAMPERED, f"a tick from {low} to {high} came before with another state")
-
-    def _write_accounted(self) -> None:
-        gone, grown, new = [], [], []
-        for (device, stream), line in self._lines.items():
-            runs = dict(line.runs)
-            if runs == line.stored:
-                continue
-            key = {"device_": device, "stream_": stream}
-            gone += [key | {"first_": first} for first in line.stored if first not in runs]
-            for first, last in runs.items():
-                if first not in line.stored:
-                    new.append({"device": device, "stream": stream, "first": first, "last": last})
-                elif line.stored[first] != last:
-                    grown.append(key | {"first_": first, "last_": last})
-        mine = (
-            (accounted.c.device == bindparam("device_"))
-            & (accounted.c.stream == bindparam("stream_"))
-            & (accounted.c.first == bindparam("first_"))
-        )
-        if gone:
-            self._db.execute(delete(accounted).where(mine), gone)
-        if grown:
-            self._db.execute(update(accounted).where(mine).values(last=bindparam("last_")), grown)
-        if new:
-            self._db.execute(insert(accounted), new)
-
-    def _write_tallies(self) -> None:
-        changed = {key: line for key, line in self._lines.items() if line.counted}
-        known = {
-            (device, stream)
-            for device, stream in self._db.execute(
-                select(tally.c.device, tally.c.stream).where(tally.c.device.in_({key[0] for key in changed}))
-            )
-        }
-        mine = (tally.c.device == bindparam("device_")) & (tally.c.stream == bindparam("stream_"))
-        rows = [
-            {"device_": key[0], "stream_": key[1], "counted_": line.counted, "late_": line.late}
-            for key, line in changed.items()
-            if key in known
-        ]
-        if rows:
-            more = {
-                "counted": tally.c.counted + bindparam("counted_"),
-                "late": tally.c.late + bindparam("late_"),
-            }
-            self._db.execute(update(tally).where(mine).values(**more), rows)
-        fresh = [
-            {"device": key[0], "stream": key[1], "counted": line.counted, "late": line.late}
-            for key, line in changed.items()
-            if key not in known
-        ]
-        if fresh:
-            self._db.execute(insert(tally), fresh)
-
-    def _write_extents(self) -> None:
-        used: dict[tuple[str, int], Run] = {}
-        for (_, stream), line in self._lines.items():
-            for piece in line.pieces:
-                low, high = used.get((stream, piece.noise), (piece.first, piece.last))
-                used[stream, piece.noise] = min(low, piece.first), max(high, piece.last)
-        for (stream, noise), (first, last) in used.items():
-            mine = (extent.c.stream == stream) & (extent.c.noise == noise)
-            row = self._db.execute(select(extent.c.first, extent.c.last).where(mine)).first()
-            if row is None:
-                self._db.execute(insert(extent).values(stream=stream, noise=noise, first=first, last=last))
-            elif first < row.first or last > row.last:
-                stretched = {"first": min(first, row.first), "last": max(last, row.last)}
-                self._db.execute(update(extent).where(mine).values(**stretched))
 
 
 def _joined(pieces: list[CountedStates]) -> Iterator[CountedStates]:

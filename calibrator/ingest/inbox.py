@@ -6,7 +6,6 @@ Bounded: what does not fit is dropped, and sent again by the device, which keeps
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -14,8 +13,8 @@ from structlog.typing import FilteringBoundLogger
 
 GROUP = 2_000
 """Messages taken in one transaction."""
-COLLECT_S = 0.03
-"""How long messages are collected for a group."""
+MANY = 500
+"""So many are taken at once: the transaction then costs little beside its messages."""
 CAPACITY = 20_000
 
 
@@ -30,10 +29,13 @@ class Arrived:
 class Inbox:
     """A bounded queue. `put` is called on the network thread, everything else by the loop."""
 
-    def __init__(self, log: FilteringBoundLogger) -> None:
+    def __init__(self, log: FilteringBoundLogger, *, collect_s: float = 0.03) -> None:
         self._log = log
+        self.collect_s = collect_s
+        """How long messages are collected where few are waiting."""
         self._waiting: deque[Arrived] = deque()
         self._arrived = threading.Event()
+        self._many = threading.Event()
         self.received = 0
         """Messages accepted since the start."""
         self.taken = 0
@@ -51,21 +53,32 @@ class Inbox:
             self.received += 1
             if not self._arrived.is_set():
                 self._arrived.set()
+            if len(self._waiting) >= MANY and not self._many.is_set():
+                self._many.set()
         else:
             if self.dropped % CAPACITY == 0:
                 self._log.warning("inbox_full", dropped=self.dropped + 1)
             self.dropped += 1
 
+    def put_back(self, group: list[Arrived]) -> None:
+        """Put a group that was taken and could not be written in front again."""
+        self._waiting.extendleft(reversed(group))
+        self.taken -= len(group)
+        self._arrived.set()
+
     def take(self, timeout: float) -> list[Arrived]:
         """The next group of messages, waiting for the first of them for at most `timeout` seconds.
 
-        A short wait collects more of them, since every group costs a write to the disk.
+        Where few are waiting, more are collected for a short time, since every group costs a write to the disk.
         """
-        if timeout and self._arrived.wait(timeout) and len(self._waiting) < GROUP:
-            time.sleep(COLLECT_S)
+        if timeout and self._arrived.wait(timeout):
+            self._many.wait(self.collect_s)
         self._arrived.clear()
+        self._many.clear()
         group = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
         if self._waiting:
             self._arrived.set()
+        if len(self._waiting) >= MANY:
+            self._many.set()
         self.taken += len(group)
         return group

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.messages import Batch, Status, decode
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.broker.contract.tick_runs import TickRuns
 from hushmq.broker.contract.topics import COHORT, Address, parse
 from hushmq.calibrator.ingest.count_batches import BatchGroup, DeviceBatch, Ticks
 from hushmq.calibrator.ingest.device_statuses import DeviceStatuses
@@ -61,14 +63,21 @@ class SortedMessages:
 class Received:
     """What a group of messages changed."""
 
-    devices: frozenset[str] = frozenset()
-    """Devices of which something was counted: their `seen` is to be published."""
+    accounted: Mapping[str, Mapping[str, TickRuns]] = field(default_factory=dict)
+    """Of the devices of which a batch was counted, what is durably accounted for: `seen` is to say so."""
     first_ticks: Mapping[str, int] = field(default_factory=dict)
     """By stream, the first tick of which states were counted or a release was collected."""
     adopted: Policy | None = None
     """The policy that is followed from now on, if a new one came."""
+    restored: bool = False
+    """Whether a setting of ours came back that the database had lost."""
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Streams that charge nothing from now on, because their ledger does not reach a high-water mark, and why."""
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """The devices of which a batch was counted."""
+        return frozenset(self.accounted)
 
 
 @dataclass(slots=True)
@@ -76,8 +85,10 @@ class _Changes:
     """Collects what the messages of one group change."""
 
     devices: set[str] = field(default_factory=set)
+    accounted: dict[str, dict[str, TickRuns]] = field(default_factory=dict)
     first_ticks: dict[str, int] = field(default_factory=dict)
     adopted: Policy | None = None
+    restored: bool = False
     stopped: dict[str, str] = field(default_factory=dict)
     counted: list[Candidate] = field(default_factory=list)
 
@@ -85,7 +96,7 @@ class _Changes:
         self.first_ticks[stream] = min(first, self.first_ticks.get(stream, first))
 
     def result(self) -> Received:
-        return Received(frozenset(self.devices), self.first_ticks, self.adopted, self.stopped)
+        return Received(self.accounted, self.first_ticks, self.adopted, self.restored, self.stopped)
 
 
 @dataclass(slots=True)
@@ -111,15 +122,12 @@ class Receiver:
         """Read the batches; what cannot be read is refused."""
         found = SortedMessages([], [])
         for item in arrived:
-            try:
+            with self._rejecting(item.topic):
                 batch = self._read(item)
-            except Rejected as rejection:
-                self._reject(item.topic, rejection)
-                continue
-            if batch is None:
-                found.others.append(item)
-            else:
-                found.batches.append(batch)
+                if batch is None:
+                    found.others.append(item)
+                else:
+                    found.batches.append(batch)
         return found
 
     def take(self, db: Connection, messages: SortedMessages) -> Received:
@@ -135,6 +143,7 @@ class Receiver:
             for one in messages.batches:
                 self._count(db, group, one, possible, now, changes)
             group.write()
+            changes.accounted = group.accounted(changes.devices)
             for one_more in self.admission.admit(db, changes.counted, self.followed.streams):
                 changes.arrived(one_more.stream, one_more.first)
         return changes.result()
@@ -160,12 +169,12 @@ class Receiver:
         changes: _Changes,
     ) -> None:
         device, stream = one.sent.device, one.sent.stream
-        try:
+        counted = False
+        with self._rejecting(one.topic), self._blaming(db, device, now):
             self.quarantine.admit(device, now)
             self.counted += group.count(one.sent, possible.get(stream))
-        except Rejected as rejection:
-            self._reject(one.topic, rejection)
-            self._blame(db, device, rejection, now)
+            counted = True
+        if not counted:
             return
         changes.devices.add(device)
         changes.counted.append(Candidate(stream, device, one.sent.batch.first))
@@ -187,7 +196,7 @@ class Receiver:
             case Address(kind="release", stream=str(stream), window=str(window), scope=str(device)):
                 self._collect(db, stream, window, device, item.payload, now, changes)
             case Address(kind="noise"):
-                self.settings.restore(db, item.payload)
+                changes.restored |= self.settings.restore(db, item.payload)
             case Address(kind="ledger", stream=str(stream)):
                 reason = self.marks.check_broker(db, stream, item.payload)
                 if reason is not None:
@@ -202,15 +211,22 @@ class Receiver:
 
     def _follow(self, db: Connection, payload: bytes) -> Policy | None:
         """Follow a policy, and begin the epochs that it is a reason for; the windows that it adds begin now."""
-        policy, before = self.followed.policy, self.followed.last_streams
-        adopted = self.followed.adopt(
-            db, payload, self.clocks.now(), check=lambda policy: check_epoch_numbers(db, policy)
-        )
-        if adopted is not None:
-            for begun in begin_epochs_of_policy(db, policy, before, adopted, self.clocks.first_issued):
-                begun.report(self.log)
-        for name, stream in adopted.streams.items() if adopted else ():
-            resume_sequences(db, name, before.get(name), stream, now=self.clocks.tick(stream))
+        policy, signed, before = self.followed.policy, self.followed.payload, self.followed.last_streams
+        try:
+            with db.begin_nested():
+                adopted = self.followed.adopt(
+                    db, payload, self.clocks.now(), check=lambda policy: check_epoch_numbers(db, policy)
+                )
+                if adopted is None:
+                    return None
+                epochs = begin_epochs_of_policy(db, policy, before, adopted, self.clocks.first_issued)
+                for name, stream in adopted.streams.items():
+                    resume_sequences(db, name, before.get(name), stream, now=self.clocks.tick(stream))
+        except BaseException:
+            self.followed.restore(policy, signed)
+            raise
+        for begun in epochs:
+            begun.report(self.log)
         return adopted
 
     def _collect(
@@ -228,27 +244,38 @@ class Receiver:
         if stream is None or device == COHORT or window not in stream.device_windows:
             return
         latest = self.clocks.latest(stream, now)
-        try:
+        with self._blaming(db, device, now):
             self.quarantine.admit(device, now)
             late = collect_release(db, name, window, device, payload, policy=stream, latest=latest)
-        except Rejected as rejection:
-            self._blame(db, device, rejection, now)
-            raise
         changes.arrived(name, 0)
         if late:
             self.log.warning("late_release", stream=name, window=window, device=device, ticks=late)
 
-    def _blame(self, db: Connection, device: str, rejection: Rejected, now: float) -> None:
-        if self.quarantine.blame(db, device, rejection.reason, now):
-            self.log.error("quarantined", device=device, reason=str(rejection.reason))
+    @contextmanager
+    def _blaming(self, db: Connection, device: str, now: float) -> Iterator[None]:
+        """Hold a refusal against the device that sent the message."""
+        try:
+            yield
+        except Rejected as rejection:
+            if self.quarantine.blame(db, device, rejection.reason, now):
+                self.log.error("quarantined", device=device, reason=str(rejection.reason))  # noqa: TRY400
+            raise
 
     @contextmanager
     def _rejecting(self, topic: str) -> Iterator[None]:
-        """Count and log a refusal, and go on."""
+        """Count and log a refusal, and go on.
+
+        A message on which our own code fails is refused as well: one that ended the loop would end it again after every
+        restart, since the broker or the device sends it again. An error's text may hold data: its class is logged.
+        """
         try:
             yield
         except Rejected as rejection:
             self._reject(topic, rejection)
+        except SQLAlchemyError:
+            raise  # about the database, not about the message
+        except Exception as error:  # noqa: BLE001
+            self._reject(topic, Rejected(Reason.MALFORMED, f"it cannot be used: {type(error).__name__}"))
 
     def _reject(self, topic: str, rejection: Rejected) -> None:
         self.rejected[rejection.reason] += 1

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from hushmq.broker.contract.messages import Counted, Seen
 from hushmq.broker.contract.tick_runs import TickRuns
-from hushmq.calibrator.store.tables import accounted
+from hushmq.calibrator.ingest.counted_rows import read_lines
 
 MOST_HOLES = 512
 """Holes that `seen` lists for a stream. With more, it covers only the ticks before the next one."""
+
+READ_AT_ONCE = 2_000
+"""Devices that one statement asks for: databases limit its parameters."""
 
 
 def seen(db: Connection, device: str) -> Seen:
@@ -23,17 +26,25 @@ def seen_of(db: Connection, devices: Iterable[str]) -> dict[str, Seen]:
     """What is durably counted of each of these devices, per stream."""
     wanted = sorted(set(devices))
     runs: dict[str, dict[str, TickRuns]] = {device: {} for device in wanted}
-    rows = db.execute(
-        select(accounted)
-        .where(accounted.c.device.in_(wanted))
-        .order_by(accounted.c.device, accounted.c.stream, accounted.c.first)
-    )
-    for device, stream, first, last in rows:
-        runs[device].setdefault(stream, TickRuns()).add(first, last)
-    return {
-        device: Seen(streams={stream: _counted(covered) for stream, covered in streams.items()})
-        for device, streams in runs.items()
-    }
+    for start in range(0, len(wanted), READ_AT_ONCE):
+        for (device, stream), line in read_lines(db, wanted[start : start + READ_AT_ONCE]).items():
+            runs[device][stream] = line.runs
+    return {device: seen_from(streams) for device, streams in runs.items()}
+
+
+def seen_from(accounted: Mapping[str, TickRuns]) -> Seen:
+    """What `seen` says of a device with these accounted runs of its streams."""
+    return Seen(streams={stream: _counted(covered) for stream, covered in accounted.items()})
+
+
+def newest_seen(
+    accounted: Mapping[str, Mapping[str, TickRuns] | None], read: Callable[[list[str]], Mapping[str, Seen]]
+) -> dict[str, Seen]:
+    """What `seen` says of devices with these accounted runs; those that have none here are `read`."""
+    unread = [device for device, streams in accounted.items() if streams is None]
+    found = dict(read(unread)) if unread else {}
+    found |= {device: seen_from(streams) for device, streams in accounted.items() if streams is not None}
+    return found
 
 
 def _counted(runs: TickRuns) -> Counted:

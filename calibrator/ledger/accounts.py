@@ -89,6 +89,11 @@ class Accounts:
         found.follow(db)
         return found
 
+    def reset(self) -> None:
+        """Forget what is open: the accounts are read anew from the database."""
+        self._open.clear()
+        self._misfits.clear()
+
     def _opened(self, db: Connection, stream: str, basis: Basis) -> LiveAccounts:
         """The accounts of one stream on this basis, which it shares with the other streams of its account."""
         last = self._open.get(stream)
@@ -104,7 +109,7 @@ class Accounts:
             public = last.accounts.public
         else:
             epochs, tilt = basis.epochs[members.index(stream)], largest_device_tilt(db, stream)
-            public = PublicAccount(basis.theta, policy.adversary, tilt, epochs)
+            public = PublicAccount(basis.theta, policy.adversary, tilt, epochs, stride=policy.stride)
         device_thetas = account_device_thetas(
             db, self.followed.streams, self.followed.priced[stream], self.followed.group_of
         )

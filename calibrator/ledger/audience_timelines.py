@@ -82,7 +82,7 @@ def price_public(
     ticks: Ticks | None = None,
 ) -> Price:
     entries = [*always(device_tilt), *public_timeline(debits)]
-    return finite_price(theta.timeline(stream.adversary, entries, ticks))
+    return finite_price(theta.timeline(stream.adversary, entries, ticks, stride=stream.stride))
 
 
 def finite_price(history: Timeline) -> Price:

@@ -118,7 +118,8 @@ def _debit(
         if loss > budget:
             return ChargeRefused(f"the loss of {device} would be {loss:.4f} of {budget:g}", loss)
     entry = _write_entry(db, span, spent, version=version, noise=noises[version])
-    return Charge(entry, spent, accounts.prices_if(proposed)[0].epsilon, proposed)
+    stated = after if later is None else accounts.prices_if(proposed)[0]
+    return Charge(entry, spent, stated.epsilon, proposed)
 
 
 def _write_entry(db: Connection, span: Span, spent: Spending, *, version: int, noise: Noise) -> int:

@@ -92,7 +92,8 @@ class DeviceBounds:
 
     def keeps_public(self, theta: Theta, tilt: float) -> bool:
         """Whether this tilt of true states by the whole account, at every tick for ever, keeps its public budget."""
-        return self._tilts.keeps(theta, tilt, self._policy.epsilon.public, self._policy.adversary)
+        policy = self._policy
+        return self._tilts.keeps(theta, tilt, policy.epsilon.public, policy.adversary, stride=policy.stride)
 
     def public_loss(self, exposure: DeviceExposure, tilt: float) -> float:
         """Upper bound on the device's public loss if no tick's true state is tilted by more than `tilt`."""
@@ -111,9 +112,10 @@ class DeviceBounds:
     def _keeps_budget(self, exposure: DeviceExposure, tilt: float) -> bool:
         """Whether a tilt on sanitized states keeps the budget, with the margins that a search would leave."""
         tau = max(noise.amplified(tilt) for noise in exposure.noises) + self._device_tilt / NANO
-        tau /= (1 - exposure.theta.tilt_margin) * self._policy.tilt_share
+        policy = self._policy
+        tau /= (1 - exposure.theta.tilt_margin) * policy.tilt_share
         return self._tilts.keeps(
-            exposure.theta, tau, self._policy.epsilon.public - MARGIN, self._policy.adversary
+            exposure.theta, tau, policy.epsilon.public - MARGIN, policy.adversary, stride=policy.stride
         )
 
     def _row(self, exposure: DeviceExposure) -> _Row:

@@ -30,10 +30,11 @@ class DeviceExposure:
 
         The loss rises with every tick's tilt, so that of the constant timeline bounds it.
         """
-        return min(UNPROVED, self.theta.constant_loss(tau, tau, policy.adversary))
+        return min(UNPROVED, self.theta.constant_loss(tau, tau, policy.adversary, stride=policy.stride))
 
     def operator_loss(self, policy: StreamPolicy, device_tilt: int = 0) -> float:
         """Upper bound on the operator's loss of the device, whichever of its settings it used at which tick."""
         added = device_tilt / NANO
         tau0, tau1 = (max(taus) + added for taus in zip(*(noise.tilts for noise in self.noises), strict=True))
-        return min(UNPROVED, self.theta.constant_loss(tau0, tau1, policy.adversary))
+        loss = self.theta.constant_loss(tau0, tau1, policy.adversary, stride=policy.stride)
+        return min(UNPROVED, loss)

@@ -24,6 +24,7 @@ from hushmq.broker.contract.messages import LedgerState, decode
 from hushmq.broker.contract.problem import Problem, Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.provision.broker_process import write_private
+from hushmq.calibrator.store.storage_away import StorageAway
 from hushmq.calibrator.store.tables import ledger
 
 EMPTY_HEAD = "0" * 64
@@ -117,8 +118,15 @@ def read_marks(path: Path) -> dict[str, HighWaterMark]:
         raise Problem(f"mark_file: {path} is no file of marks: put back the one that was there") from None
 
 
+def unreached_marks(db: Connection, path: Path | None) -> dict[str, str]:
+    """By stream whose ledger does not reach its mark in a file, why: nothing of it is charged."""
+    marks = {} if path is None else read_marks(path)
+    found = {stream: contradiction(db, stream, mark) for stream, mark in marks.items()}
+    return {stream: why for stream, why in found.items() if why is not None}
+
+
 def write_marks(path: Path, marks: Mapping[str, HighWaterMark]) -> None:
-    """Replace the file, durably."""
+    """Replace the file, durably; StorageAway when that is not possible now."""
     try:
         write_private(path, json.dumps({stream: asdict(mark) for stream, mark in sorted(marks.items())}))
         folder = os.open(path.parent, os.O_RDONLY)
@@ -127,16 +135,16 @@ def write_marks(path: Path, marks: Mapping[str, HighWaterMark]) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        raise Problem(f"mark_file: {path}: {error.strerror}") from None
+        raise StorageAway(f"mark_file: {path}: {error.strerror}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A mark as it is published: `head` and `seal` are None where the ledger is behind one seen earlier."""
+    """A mark as it is published."""
 
     entries: int
-    head: str | None
-    seal: str | None
+    head: str
+    seal: str
 
 
 class HighWaterMarks:
@@ -157,8 +165,11 @@ class HighWaterMarks:
         self._key = key
         self._path = path
         self._log = log
+        self._unreached: dict[str, HighWaterMark] = {}
+        """By stopped stream the mark that its ledger does not reach: it stays in the file and on the broker."""
         for stream, mark in read_marks(path).items() if path is not None else ():
             self._compare(db, stream, mark)
+        self.write(db)  # the last calibrator may have been killed after a debit and before it wrote the mark
 
     def check_broker(self, db: Connection, stream: str, payload: bytes) -> str | None:
         """Compare the ledger with a mark that the broker retained: why the stream stops now, None if it does not.
@@ -176,6 +187,8 @@ class HighWaterMarks:
     def _compare(self, db: Connection, stream: str, mark: HighWaterMark) -> str | None:
         """Stop a stream whose ledger does not reach the mark: why, if that is new."""
         why = contradiction(db, stream, mark)
+        if why is not None and mark.entries >= self._unreached.get(stream, mark).entries:
+            self._unreached[stream] = mark
         if why is None or stream in self.stopped:
             return None
         self.stopped[stream] = why
@@ -183,14 +196,13 @@ class HighWaterMarks:
         return why
 
     def write(self, db: Connection) -> None:
-        """Bring the file up to date with the ledger."""
+        """Bring the file up to date with the ledger; of a stopped stream it keeps the mark that stopped it."""
         if self._path is not None:
             streams = db.execute(select(ledger.c.stream).distinct()).scalars().all()
-            write_marks(self._path, {stream: mark_of(db, stream) for stream in streams})
+            reached = {stream: mark_of(db, stream) for stream in streams if stream not in self.stopped}
+            write_marks(self._path, self._unreached | reached)
 
     def sealed(self, db: Connection, stream: str) -> Sealed:
-        """The ledger's mark, sealed; without head and seal where it is behind, so that the mark on the broker stays."""
-        mark = mark_of(db, stream)
-        if stream in self.stopped:
-            return Sealed(mark.entries, None, None)
+        """The ledger's mark, sealed; where the ledger is behind, the mark that it does not reach, which so stays."""
+        mark = self._unreached.get(stream) or mark_of(db, stream)
         return Sealed(mark.entries, mark.head, self._key.seal(mark.text(self._cohort, stream)))

@@ -11,7 +11,7 @@ Here the account is priced as it stands; how each stream keeps to its part of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from hushmq.calibrator.learning.stream_theta import theta_of_stream, thetas_of_d
 from hushmq.calibrator.ledger.audience_timelines import finite_price
 from hushmq.calibrator.ledger.device_exposure import UNPROVED
 from hushmq.calibrator.ledger.epochs import LAST_TICK, Epoch, Epochs, PricedEpoch
+from hushmq.calibrator.ledger.joint_timelines import JointTimelines
 from hushmq.calibrator.ledger.operator_account import epoch_ticks, epoch_timeline
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.adversary import Adversary
@@ -45,6 +46,8 @@ class JoinedAccount:
     """How many devices the largest group has: as many carry the cohort's settings about one state."""
     group_of: Callable[[str], Sequence[str]]
     """The devices of a device's group, itself among them."""
+    priced: JointTimelines = field(default_factory=JointTimelines, compare=False, repr=False)
+    """What all streams have released, as it was priced last."""
 
     @property
     def theta(self) -> Theta:
@@ -67,15 +70,25 @@ class JoinedAccount:
 
     def prices(self, further: Iterable[Entry] = ()) -> list[Price]:
         """The price of what all streams have released, and more, at the current epoch's ticks and each ended one's."""
-        entries = [*(entry for one in self.members for entry in one.public.held()), *further]
-        adversary, epochs = self.members[0].policy.adversary, self.epochs
+        adversary, epochs, more = self.members[0].policy.adversary, self.epochs, list(further)
         return [
-            joint_price(entries, theta, adversary, self.devices, ticks)
+            self._price(theta, ticks, adversary, more)
             for theta, ticks in [
                 (self.theta, epochs.ticks),
                 *((one.theta, one.ticks) for one in epochs.ended),
             ]
         ]
+
+    def _price(
+        self, theta: Theta, ticks: Ticks | None, adversary: Adversary, further: Iterable[Entry] = ()
+    ) -> Price:
+        """The price of what all streams have released, and more, if each device of the largest group has it."""
+
+        def held() -> list[Entry]:
+            return list(times(self.devices, (entry for one in self.members for entry in one.public.held())))
+
+        followed = tuple(one.public.followed for one in self.members)
+        return self.priced.price(followed, held, theta, ticks, adversary, times(self.devices, further))
 
     def loss_behind_all(
         self, theta: Theta, ticks: Ticks | None, proposed: tuple[LiveAccounts, ProposedDebit] | None = None
@@ -106,8 +119,7 @@ class JoinedAccount:
     def public_loss(self, against: Adversary | None = None) -> float:
         """The largest public loss of any device and its group, to the policy's adversary or to another."""
         adversary, epochs = against or self.members[0].policy.adversary, self.epochs
-        held = [entry for one in self.members for entry in one.public.held()]
-        loss = joint_price(held, self.theta, adversary, self.devices, epochs.ticks).epsilon
+        loss = self._price(self.theta, epochs.ticks, adversary).epsilon
         together: float | None = None
         for _, theta, tilt in self.exposed_tilts():
             bound = min(UNPROVED, theta.constant_loss(tilt, tilt, adversary))
@@ -191,11 +203,21 @@ class JoinedAccount:
 
 
 def joint_price(
-    entries: Iterable[Entry], theta: Theta, adversary: Adversary, devices: int, ticks: Ticks | None = None
+    entries: Iterable[Entry],
+    theta: Theta,
+    adversary: Adversary,
+    devices: int,
+    ticks: Ticks | None = None,
+    *,
+    stride: int = 1,
 ) -> Price:
     """The price of the tilts of all streams of an account, at some ticks, if each of so many devices has them."""
-    times = (Entry(one.first, one.last, devices * one.tau0, devices * one.tau1) for one in entries)
-    return finite_price(theta.timeline(adversary, times, ticks))
+    return finite_price(theta.timeline(adversary, times(devices, entries), ticks, stride=stride))
+
+
+def times(devices: int, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The entries, if each of so many devices has them."""
+    return (Entry(one.first, one.last, devices * one.tau0, devices * one.tau1) for one in entries)
 
 
 def account_theta(db: Connection, streams: Mapping[str, StreamPolicy], priced: PricedStream) -> Theta:

@@ -198,7 +198,7 @@ class LiveAccounts:
         ticks = tick, LAST_TICK
         if self.exposures or self.joint is not None:
             return self._loss_behind_all(self.theta, ticks)
-        return finite_price(self.theta.timeline(self.policy.adversary, self.public.held(), ticks)).epsilon
+        return self._priced(self.theta, self.public.held(), ticks)
 
     def exposed_tilts(self, proposed: ProposedDebit) -> Iterator[tuple[str, Theta, float]]:
         """Every device with device-specific settings, its Θ, and the largest tilt of a tick with the debit."""
@@ -215,7 +215,7 @@ class LiveAccounts:
         for device, theta, tilt in self.exposed_tilts(proposed):
             if self.bounds.keeps_public(theta, tilt):
                 continue
-            loss = min(UNPROVED, theta.constant_loss(tilt, tilt, adversary))
+            loss = min(UNPROVED, theta.constant_loss(tilt, tilt, adversary, stride=self.policy.stride))
             if self.epochs.ended:
                 # What ended epochs tilt most is no bound for the current one: the exact loss is.
                 if together is None:
@@ -231,7 +231,11 @@ class LiveAccounts:
             of_this = None if proposed is None else (self, proposed)
             return self.joint.loss_behind_all(theta, ticks, of_this)
         entries = self.true_tilts_behind_all(None if proposed is None else proposed.debit)
-        return finite_price(theta.timeline(self.policy.adversary, entries, ticks)).epsilon
+        return self._priced(theta, entries, ticks)
+
+    def _priced(self, theta: Theta, entries: Iterable[Entry], ticks: Ticks | None) -> float:
+        history = theta.timeline(self.policy.adversary, entries, ticks, stride=self.policy.stride)
+        return finite_price(history).epsilon
 
     def true_tilts_behind_all(self, debit: Debit | None = None) -> list[Entry]:
         """The tilts of the true states of a device that had the settings of all devices."""
@@ -261,7 +265,13 @@ class LiveAccounts:
             return self.joint.operator_loss(db)
         adversary, budget = self.policy.adversary, self.policy.epsilon.operator
         price = partial(
-            operator_price, db, self.stream, self.epochs, self.epochs.current, adversary=adversary
+            operator_price,
+            db,
+            self.stream,
+            self.epochs,
+            self.epochs.current,
+            adversary=adversary,
+            stride=self.policy.stride,
         )
         loss = price(theta=self.theta)
         for one in self.counted:
@@ -293,6 +303,7 @@ class LiveAccounts:
                     theta=one.theta,
                     adversary=self.policy.adversary,
                     of_all=of_all,
+                    stride=self.policy.stride,
                 )
             if of_all:
                 public = max(public, self._loss_behind_all(one.theta, one.ticks))
@@ -308,7 +319,13 @@ class LiveAccounts:
                 self.joint.operator_loss(db, "undecided"), self.joint.public_loss("undecided")
             )
         operator = operator_price(
-            db, self.stream, self.epochs, self.epochs.current, theta=self.theta, adversary="undecided"
+            db,
+            self.stream,
+            self.epochs,
+            self.epochs.current,
+            theta=self.theta,
+            adversary="undecided",
+            stride=self.policy.stride,
         )
         public = self.public.price_against("undecided").epsilon
         undecided = self.policy.model_copy(update={"adversary": "undecided"})
@@ -333,7 +350,7 @@ def accounts_under(db: Connection, policy: Policy, stream: str) -> LiveAccounts:
     for member in priced[stream].members:
         own = priced[member].policy
         epochs, tilt = read_epochs(db, member), largest_device_tilt(db, member)
-        public = PublicAccount(theta, own.adversary, tilt, epochs)
+        public = PublicAccount(theta, own.adversary, tilt, epochs, stride=own.stride)
         one = LiveAccounts.under(member, own, public, device_thetas, IssuedNoise(member), odd)
         one.follow_settings(db)
         members.append(one)
@@ -355,7 +372,9 @@ def read_accounts(
 ) -> LiveAccounts:
     """The accounts as the database has them, with nothing remembered."""
     epochs = read_epochs(db, stream)
-    public = PublicAccount(theta, policy.adversary, largest_device_tilt(db, stream), epochs)
+    public = PublicAccount(
+        theta, policy.adversary, largest_device_tilt(db, stream), epochs, stride=policy.stride
+    )
     accounts = LiveAccounts.under(stream, policy, public, device_thetas or {}, IssuedNoise(stream))
     accounts.follow(db)
     return accounts

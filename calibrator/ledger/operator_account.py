@@ -27,6 +27,7 @@ def operator_price(
     adversary: Adversary,
     device: str | None = None,
     of_all: bool = False,
+    stride: int = 1,
 ) -> float:
     """The largest loss at a tick of the epoch; of the device named, which also has device-specific settings.
 
@@ -34,7 +35,7 @@ def operator_price(
     """
     entries = epoch_timeline(db, stream, epochs, one, device, of_all=of_all)
     ticks = epoch_ticks(db, stream, epochs, one)
-    return finite_price(theta.timeline(adversary, entries, ticks)).epsilon
+    return finite_price(theta.timeline(adversary, entries, ticks, stride=stride)).epsilon
 
 
 def epoch_timeline(

@@ -78,35 +78,45 @@ class PublicAccount:
     """What an adversary who reads only releases can infer under Θ. It follows the ledger and is never ahead of it."""
 
     def __init__(
-        self, theta: Theta, adversary: Adversary, device_tilt: int = 0, epochs: Epochs | None = None
+        self,
+        theta: Theta,
+        adversary: Adversary,
+        device_tilt: int = 0,
+        epochs: Epochs | None = None,
+        *,
+        stride: int = 1,
     ) -> None:
-        self.theta, self.adversary, self.device_tilt = theta, adversary, device_tilt
+        self.theta, self.adversary, self.device_tilt, self.stride = theta, adversary, device_tilt, stride
         self.epochs = epochs or Epochs()
         self.entries = 0
-        self._followed = 0
+        self.followed = 0
         """The number of the last ledger entry in it."""
         self._pieces: list[EqualTilt] = []
         self._timelines = self._priced()
+        self._against: dict[Adversary, Timeline] = {}
+        """The current epoch's timeline for other adversaries, of those that were asked about."""
 
     def follow(self, db: Connection, stream: str) -> None:
         """Read the ledger's entries that are new since the last time."""
-        new = debits_after(db, stream, self._followed)
+        new = debits_after(db, stream, self.followed)
         if len(new) <= FEW:
             for entry, debit in new:
                 self.charge(entry, debit)
             return
         for entry, debit in new:
             self._replace(list(self._touched(debit)), debit)
-            self._followed = entry
+            self.followed = entry
         self.entries += len(new)
         self._timelines = self._priced()
+        self._against.clear()
 
     def _priced(self) -> tuple[Timeline, ...]:
         """The timeline of the current epoch, and of each that has ended."""
         held = self.held()
-        current = self.theta.timeline(self.adversary, held, self.epochs.ticks)
-        ended = (one.theta.timeline(self.adversary, held, one.ticks) for one in self.epochs.ended)
-        return current, *ended
+        priced = [(self.theta, self.epochs.ticks), *((one.theta, one.ticks) for one in self.epochs.ended)]
+        return tuple(
+            theta.timeline(self.adversary, held, ticks, stride=self.stride) for theta, ticks in priced
+        )
 
     def least_protecting(self, noises: Mapping[int, Noise], first: int, last: int, tilt: int) -> int | None:
         """The version that a debit of this tilt names, so that no other of these noises makes any of its ticks dearer.
@@ -129,15 +139,18 @@ class PublicAccount:
         for rise in rises:
             for one in timelines:
                 one.add(rise)
-        return ProposedDebit(debit, self._followed, timelines, rises)
+        return ProposedDebit(debit, self.followed, timelines, rises)
 
     def commit(self, entry: int, proposed: ProposedDebit) -> None:
         """Follow the next entry of the ledger, which is what was proposed; ValueError if another was followed since."""
-        if proposed.after != self._followed:
+        if proposed.after != self.followed:
             raise ValueError("the account has followed another entry since the debit was proposed")
         self._timelines = proposed.timelines
+        for one in self._against.values():
+            for rise in proposed.rises:
+                one.add(rise)
         self._replace(list(self._touched(proposed.debit)), proposed.debit)
-        self._followed = entry
+        self.followed = entry
         self.entries += 1
 
     def charge(self, entry: int, debit: Debit) -> None:
@@ -153,10 +166,13 @@ class PublicAccount:
         return [finite_price(one) for one in self._timelines[1:]]
 
     def price_against(self, adversary: Adversary) -> Price:
-        """The largest loss at any tick of the current epoch to another adversary, from the pieces."""
+        """The largest loss at any tick of the current epoch to another adversary."""
         if adversary == self.adversary:
             return self.price()
-        return finite_price(self.theta.timeline(adversary, self.held(), self.epochs.ticks))
+        if adversary not in self._against:
+            other = self.theta.timeline(adversary, self.held(), self.epochs.ticks, stride=self.stride)
+            self._against[adversary] = other
+        return finite_price(self._against[adversary])
 
     def held(self) -> list[Entry]:
         """The whole history as a timeline's entries."""

@@ -177,7 +177,13 @@ class _Account:
         epochs = {one: read_epochs(db, one, by_entry=entry) for one in streams}
         self._ticks = max((one.ticks for one in epochs.values() if one.ticks is not None), default=None)
         self._public = {
-            one: PublicAccount(self._theta, message.adversary, largest_device_tilt(db, one), epochs[one])
+            one: PublicAccount(
+                self._theta,
+                message.adversary,
+                largest_device_tilt(db, one),
+                epochs[one],
+                stride=message.stride,
+            )
             for one in streams
         }
         noises = {one: issued_noises(db, one) for one in streams}
@@ -217,7 +223,8 @@ def _budgets(db: Connection, stream: str, policy: Policy) -> Iterator[Check]:
     ]
     devices = 1 if joint is None else joint.devices
     ticks = accounts.epochs.ticks
-    public = joint_price(entries, accounts.theta, accounts.policy.adversary, devices, ticks).epsilon
+    own = accounts.policy
+    public = joint_price(entries, accounts.theta, own.adversary, devices, ticks, stride=own.stride).epsilon
     if accounts.exposures or joint is not None:
         public = max(public, accounts.public_loss())
     for name, found, budget in (

@@ -28,6 +28,6 @@ def allowed(
 
     On true states it is the stream's share of what its account may be tilted by (docs/theory-world.md, Theorem 22).
     """
-    whole = theta.window_tilt(method, stream.epsilon.public - MARGIN, stream.adversary)
+    whole = theta.window_tilt(method, stream.epsilon.public - MARGIN, stream.adversary, stride=stream.stride)
     tau = stream.tilt_share * whole - device_tilt / NANO
     return min([most, *(noise.release_tilt(tau) for noise in noises)]) if tau > 0 else 0.0

@@ -16,6 +16,7 @@ from hushmq.calibrator.models.binary.binary_count import count_binary
 from hushmq.calibrator.models.binary.binary_evidence import BinaryEvidence
 from hushmq.calibrator.models.binary.binary_fit import BinaryFit, alone, fit
 from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
+from hushmq.calibrator.models.binary.binary_strides import for_strides, for_ticks
 from hushmq.calibrator.models.devices_alone import DevicesAlone
 from hushmq.calibrator.models.draw_noise import noisy_together
 from hushmq.calibrator.models.misfit import Misfit
@@ -27,6 +28,7 @@ from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.noise.joint_noise import mean_square
+from hushmq.pufferfish.thinning.theta_strides import largest_sampling_variance
 
 ROOM = 1e-9
 """Share of ε left free, so that a timeline's price, rounded up more generously than a constant loss, is within it."""
@@ -36,10 +38,11 @@ _optimal_noise = lru_cache(maxsize=8192)(BinaryTheta.optimal_noise)
 
 @dataclass(frozen=True, slots=True)
 class FittedBinaryCohort:
-    """A fit, and the evidence it rests on."""
+    """A fit to what is published, one of every `stride` ticks, and the evidence it rests on; regions are for ticks."""
 
     evidence: BinaryEvidence
     fit: BinaryFit
+    stride: int = 1
 
     @property
     def size(self) -> int:
@@ -48,15 +51,15 @@ class FittedBinaryCohort:
 
     def cohort_region(self, confidence: float) -> BinaryTheta:
         """Θ that holds the chain of any one device of the cohort."""
-        return binary_region.cohort_region(self.fit, confidence)
+        return for_ticks(binary_region.cohort_region(self.fit, confidence), self.stride)
 
     def centre_region(self, confidence: float) -> BinaryTheta:
         """Θ that holds the cohort's centre, whatever its spread."""
-        return binary_region.centre_region(self.fit, confidence)
+        return for_ticks(binary_region.centre_region(self.fit, confidence), self.stride)
 
     def device_regions(self, confidence: float) -> dict[str, BinaryTheta]:
         """For every device, Θ that holds its chain."""
-        return binary_region.device_regions(self.fit, confidence)
+        return self._for_ticks(binary_region.device_regions(self.fit, confidence))
 
     @property
     def coordinates(self) -> int:
@@ -69,7 +72,10 @@ class FittedBinaryCohort:
 
     def alone_regions(self, found: DevicesAlone, confidence: float) -> dict[str, BinaryTheta]:
         """For every device, Θ that holds its chain by its own evidence."""
-        return binary_region.alone_regions(found, confidence)
+        return self._for_ticks(binary_region.alone_regions(found, confidence))
+
+    def _for_ticks(self, regions: Mapping[str, BinaryTheta]) -> dict[str, BinaryTheta]:
+        return {device: for_ticks(region, self.stride) for device, region in regions.items()}
 
     def deviations(self, of: DevicesAlone) -> dict[str, float]:
         """In a and b."""
@@ -80,8 +86,11 @@ class FittedBinaryCohort:
         return binary_misfit.measure(self.evidence, self.fit, error)
 
 
+@dataclass(frozen=True)
 class BinaryModel:
-    """Streams of two states."""
+    """Streams of two states, which publish one of every `stride` ticks; Θ is about ticks."""
+
+    stride: int = 1
 
     def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[BinarySums, BinaryNoise]:
         """Count ones, and changes over bands of lags."""
@@ -107,11 +116,12 @@ class BinaryModel:
             return None
         evidence = BinaryEvidence.of(rows)
         found = fit(evidence)
-        return None if found is None else FittedBinaryCohort(evidence, found)
+        return None if found is None else FittedBinaryCohort(evidence, found, self.stride)
 
     def slowed(self, theta: BinaryTheta, shares: Sequence[float]) -> BinaryTheta:
         """The chains of Θ slowed until they have these persistent shares."""
-        return binary_misfit.slowed(theta, shares)
+        slowed = binary_misfit.slowed(for_strides(theta, self.stride), shares)
+        return for_ticks(slowed, self.stride)
 
     def widened(self, theta: BinaryTheta) -> BinaryTheta:
         """A wider Θ: what lies outside of it is clearly excluded."""
@@ -140,7 +150,9 @@ class BinaryModel:
     ) -> BinaryNoise:
         """The optimum in closed form, or what device-made windows leave of the largest tilts."""
         try:
-            return _optimal_noise(theta, epsilon * (1 - ROOM), adversary, device_tilt, share)
+            return _optimal_noise(
+                theta, epsilon * (1 - ROOM), adversary, device_tilt, share, stride=self.stride
+            )
         except ValueError as error:
             raise Problem(f"{error}: raise their scale or ε") from None
 
@@ -159,6 +171,12 @@ class BinaryModel:
             adversary == "informed"
             and self.best_noise(theta, epsilon, "prior", device_tilt, share).signal < signal
         )
+
+    def unseen_variance(self, theta: BinaryTheta, ticks: int) -> float:
+        """That of the worst corner of Θ (docs/theory-regimes.md, R4); devices are taken as independent."""
+        if self.stride == 1:
+            return 0.0
+        return largest_sampling_variance(theta, self.stride) / (ticks * self.stride)
 
     def noise_message(
         self, noise: BinaryNoise, theta: BinaryTheta, adversary: Adversary, device_tilt: float, share: float

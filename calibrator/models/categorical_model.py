@@ -144,6 +144,10 @@ class CategoricalModel:
         """`{low, high, backward}`."""
         return theta_message(theta)
 
+    def unseen_variance(self, theta: CategoricalTheta, ticks: int) -> float:
+        """None: every tick is published."""
+        return 0.0
+
     def best_noise(
         self, theta: CategoricalTheta, epsilon: float, adversary: Adversary, device_tilt: float, share: float
     ) -> CategoricalNoise:

@@ -97,6 +97,9 @@ class ChainModel(Protocol[T, N]):
     def theta_message(self, theta: T) -> ThetaMessage:
         """Θ as it is published."""
 
+    def unseen_variance(self, theta: T, ticks: int) -> float:
+        """The variance of a share of the ticks published, so many, about that of all ticks; 0 without a stride."""
+
     @property
     def tilt_reductions(self) -> tuple[float, ...]:
         """Shares of a tilt to leave out, one after the other, until devices accept the proof for what remains."""

@@ -6,22 +6,34 @@ import json
 from functools import lru_cache
 
 from hushmq.broker.contract.policy_message import StreamPolicy
-from hushmq.broker.contract.theta_message import BinaryThetaMessage, CategoricalThetaMessage, ThetaMessage
-from hushmq.calibrator.models.binary_model import BINARY
+from hushmq.broker.contract.theta_message import (
+    BinaryThetaMessage,
+    CategoricalThetaMessage,
+    RegimeThetaMessage,
+    ThetaMessage,
+)
+from hushmq.calibrator.models.binary_model import BINARY, BinaryModel
 from hushmq.calibrator.models.categorical_model import CATEGORICAL
 from hushmq.calibrator.models.chain_model import AnyModel
+from hushmq.calibrator.models.regime_set_model import REGIMES
 from hushmq.pufferfish.protocols import Noise, Theta
 
 MODELS: dict[type[ThetaMessage], AnyModel] = {
     BinaryThetaMessage: BINARY,
     CategoricalThetaMessage: CATEGORICAL,
+    RegimeThetaMessage: REGIMES,
 }
 """The chain model of each form of Θ."""
 
 
 def model_of(stream: StreamPolicy) -> AnyModel:
-    """The chain model of a stream: that of its Θ."""
-    return MODELS[type(stream.theta.start)]
+    """The chain model of a stream: that of its Θ, for its stride."""
+    return MODELS[type(stream.theta.start)] if stream.stride == 1 else _strided(stream.stride)
+
+
+@lru_cache(maxsize=64)
+def _strided(stride: int) -> AnyModel:
+    return BinaryModel(stride)
 
 
 @lru_cache(maxsize=65_536)
@@ -39,6 +51,6 @@ def read_noise(text: str) -> Noise:
 def read_theta(text: str) -> Theta:
     """The Θ whose stored JSON this is (`Theta.as_tree`), exactly. Memoised."""
     tree = json.loads(text)
-    model: AnyModel = BINARY if "q" in tree else CATEGORICAL
+    model: AnyModel = REGIMES if "regimes" in tree else BINARY if "q" in tree else CATEGORICAL
     theta: Theta = model.read_theta(tree)
     return theta

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+
+NORMAL = 1.96
+"""Half the width of a 95% interval, in standard deviations of a normal error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +20,13 @@ class Histogram:
     standard_errors: tuple[float, ...]
     half_widths: tuple[float, ...]
     scale: float
+
+    def beside(self, variance: float) -> Histogram:
+        """The same with a further, independent error of this variance, nearly normal, in every frequency."""
+        if not variance:
+            return self
+        return replace(
+            self,
+            standard_errors=tuple(math.sqrt(one**2 + variance) for one in self.standard_errors),
+            half_widths=tuple(math.sqrt(one**2 + NORMAL**2 * variance) for one in self.half_widths),
+        )

@@ -7,6 +7,7 @@ correlation that persists over those lags while the rest decays as the chain doe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -76,17 +77,22 @@ class Misfit:
         return found if found.excess else None
 
 
-def critical_value(error: float) -> float:
+def critical_value(error: float, bands: int = len(BANDS)) -> float:
     """The standard errors that chance exceeds, upwards and in any of the bands, with at most this probability.
 
     Taken as normal, which the noise on five numbers (pufferfish/noise/joint_noise.py) nearly is: its kurtosis is
     9/5·(d+3)(d+4)/((d+1)(d+2)) for d numbers, 3.09 for five.
     """
-    return NormalDist().inv_cdf(1 - error / len(BANDS))
+    return NormalDist().inv_cdf(1 - error / bands)
 
 
 def pooled_bands(
-    seen: Floats, fitted: Floats, weight: Floats, critical: float, deviation: Floats | float = 0.0
+    seen: Floats,
+    fitted: Floats,
+    weight: Floats,
+    critical: float,
+    deviation: Floats | float = 0.0,
+    bands: Sequence[tuple[int, int]] = BANDS,
 ) -> tuple[Band, ...]:
     """Rows of correlations, one column per band, pooled by weight; `deviation` is that of what is fitted."""
     total = weight.sum(axis=0)
@@ -94,5 +100,5 @@ def pooled_bands(
     errors = np.sqrt(1 / total + np.square(deviation))
     return tuple(
         Band(*ends, float(a), float(c), float(e), critical)
-        for ends, a, c, e in zip(BANDS, *columns, errors, strict=True)
+        for ends, a, c, e in zip(bands, *columns, errors, strict=True)
     )

@@ -5,13 +5,13 @@ The thresholds are those of pufferfish/noise/perturber.py, so the law is the sam
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from hushmq.pufferfish.noise.perturber import threshold, word_counts
+from hushmq.pufferfish.noise.random_words import random_words
 
 
 def perturbed_bits(rho: float, state: int, count: int) -> bytes:
@@ -28,4 +28,4 @@ def perturbed_categories(emission: Sequence[Sequence[float]], state: int, count:
 
 def _words(count: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Words from the operating system's generator."""
-    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+    return np.frombuffer(random_words(count), dtype=np.uint64)

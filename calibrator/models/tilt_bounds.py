@@ -20,16 +20,18 @@ class TiltBounds:
     repeatedly owns one: a stream's settings do (calibrator/ledger/device_bounds.py).
     """
 
-    _known: dict[tuple[Theta, float, Adversary], tuple[float, float]] = field(default_factory=dict)
+    _known: dict[tuple[Theta, float, Adversary, int], tuple[float, float]] = field(default_factory=dict)
 
-    def keeps(self, theta: Theta, tau: float, epsilon: float, adversary: Adversary) -> bool:
+    def keeps(
+        self, theta: Theta, tau: float, epsilon: float, adversary: Adversary, *, stride: int = 1
+    ) -> bool:
         """Whether the loss of the tilt τ at every tick, in both directions, is at most ε under Θ."""
-        key = theta, epsilon, adversary
+        key = theta, epsilon, adversary, stride
         within, beyond = self._known.get(key, (0.0, math.inf))
         if within < tau < beyond:
             # The loss to the prior adversary, never above that to the informed one, is quicker to compute.
             asked = dict.fromkeys(("prior", adversary))
-            if all(theta.constant_loss(tau, tau, one) <= epsilon for one in asked):
+            if all(theta.constant_loss(tau, tau, one, stride=stride) <= epsilon for one in asked):
                 within = tau
             else:
                 beyond = tau

@@ -41,11 +41,17 @@ class DrawnCounts:
     scale: float
 
 
+TICKS_AT_ONCE = 1 << 20
+"""Ticks that are summed up at once, which bounds the memory it takes."""
+
 S = TypeVar("S", bound=StateSums)
 N = TypeVar("N", bound=Noise)
 
-DrawCounts = Callable[[Mapping[int, Sequence[S]], Mapping[int, N], int], DrawnCounts]
-"""From the sums and the noise of each version and a tilt in nano-nats: the noisy counts.
+SumUp = Callable[[Sequence[list[bytes]]], Sequence[S]]
+"""From the runs of consecutive states of each device and noise version: the sums of each."""
+
+DrawCounts = Callable[[Sequence[Mapping[int, Sequence[S]]], Mapping[int, N], int], Sequence[DrawnCounts]]
+"""From the sums of each histogram, the noise of each version and a tilt in nano-nats: the noisy counts of each.
 
 The states of each noise version are counted and noised separately. These counts are over disjoint states, so that one
 state pays for one of them, also where each device has a histogram.
@@ -53,15 +59,12 @@ state pays for one of them, also where each device has a histogram.
 
 
 class WindowCount(Generic[S, N]):
-    """The exact counts of one window. Secret: only what `histogram` returns carries noise."""
+    """The exact counts of one window. Secret: only what `histogram` and `histograms` return carries noise."""
 
-    def __init__(self, pieces: Pieces, new_sums: Callable[[], S], draw: DrawCounts[S, N]) -> None:
+    def __init__(self, pieces: Pieces, sum_up: SumUp[S], draw: DrawCounts[S, N]) -> None:
         self._draw = draw
-        self._sums: dict[tuple[str, int], S] = {}
-        for key, found in pieces.items():
-            self._sums[key] = new_sums()
-            for run in runs(sorted(found)):
-                self._sums[key].add(run)
+        each = [list(runs(sorted(found))) for found in pieces.values()]
+        self._sums: dict[tuple[str, int], S] = dict(zip(pieces, sum_up(each), strict=True))
 
     @property
     def devices(self) -> list[str]:
@@ -75,23 +78,58 @@ class WindowCount(Generic[S, N]):
             for (device, version), one in self._sums.items()
         ]
 
-    def histogram(self, noises: Mapping[int, N], *, tilt: int, device: str | None = None) -> Histogram:
-        """Draw the histogram of all devices or of one, for `tilt` nano-nats; `noises` by version."""
-        sums = {key: one for key, one in self._sums.items() if device in {None, key[0]}}
-        by_version: dict[int, list[S]] = {version: [] for version in sorted({key[1] for key in sums})}
-        for (_, version), one in sums.items():
-            by_version[version].append(one)
-        drawn = self._draw(by_version, noises, tilt)
-        found = whole(drawn.parts)
-        return Histogram(
-            devices=len({key[0] for key in sums}),
-            ticks=sum(one.ticks for one in sums.values()),
-            counts=drawn.counts,
-            frequencies=found.frequencies,
-            standard_errors=found.standard_errors,
-            half_widths=found.half_widths,
-            scale=drawn.scale,
-        )
+    def histogram(self, noises: Mapping[int, N], *, tilt: int) -> Histogram:
+        """Draw the histogram of all devices together, for `tilt` nano-nats; `noises` by version."""
+        sums: dict[int, list[S]] = {version: [] for version in sorted({key[1] for key in self._sums})}
+        for (_, version), one in self._sums.items():
+            sums[version].append(one)
+        (drawn,) = self._draw([sums], noises, tilt)
+        return _histogram(drawn, sums, devices=len(self.devices))
+
+    def histograms(self, noises: Mapping[int, N], *, tilt: int) -> dict[str, Histogram]:
+        """Draw the histogram of each device, for `tilt` nano-nats, in the order of `devices`."""
+        sums: dict[str, dict[int, list[S]]] = {}
+        for (device, version), one in sorted(self._sums.items(), key=lambda item: item[0]):
+            sums.setdefault(device, {})[version] = [one]
+        drawn = self._draw(list(sums.values()), noises, tilt)
+        return {
+            device: _histogram(one, sums[device], devices=1) for device, one in zip(sums, drawn, strict=True)
+        }
+
+
+def _histogram(drawn: DrawnCounts, sums: Mapping[int, Sequence[StateSums]], *, devices: int) -> Histogram:
+    """The frequencies that follow from noisy counts."""
+    found = whole(drawn.parts)
+    return Histogram(
+        devices=devices,
+        ticks=sum(one.ticks for each in sums.values() for one in each),
+        counts=drawn.counts,
+        frequencies=found.frequencies,
+        standard_errors=found.standard_errors,
+        half_widths=found.half_widths,
+        scale=drawn.scale,
+    )
+
+
+def summed_by_length(
+    each: Sequence[list[bytes]], new: Callable[[], S], together: Callable[[list[bytes]], Sequence[S]]
+) -> list[S]:
+    """The sums of each: where there is one run, `together` with all of its length; else one run after the other."""
+    alike: dict[int, list[int]] = {}
+    found: dict[int, S] = {}
+    for at, mine in enumerate(each):
+        if len(mine) == 1:
+            alike.setdefault(len(mine[0]), []).append(at)
+            continue
+        found[at] = new()
+        for run in mine:
+            found[at].add(run)
+    for length, places in alike.items():
+        most = max(1, TICKS_AT_ONCE // length)
+        for start in range(0, len(places), most):
+            some = places[start : start + most]
+            found |= zip(some, together([each[at][0] for at in some]), strict=True)
+    return [found[at] for at in range(len(each))]
 
 
 def runs(pieces: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ def write_shares(db: Connection, priced: Mapping[str, PricedStream], version: in
     """Record the shares under a policy that is followed from now on; another calibrator may have done so before."""
     db.execute(delete(stream_share).where(stream_share.c.policy == version))
     for name, one in priced.items():
-        tick = int(now * 1000) // one.policy.period_ms
+        tick = int(now * 1000) // one.policy.stride_ms
         share = one.policy.tilt_share
         db.execute(insert(stream_share).values(stream=name, policy=version, tick=tick, share=share))
 

@@ -1,6 +1,6 @@
 """The policy that a cohort follows: the newest that ops have signed.
 
-The period and the number of states of a stream never change under its name, since its ledger counts in them.
+Period, stride and number of states of a stream never change under its name, since its ledger counts in them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, update
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.account_share import PricedStream, group_of, priced_streams
@@ -36,6 +36,9 @@ class FollowedPolicy:
         found = None if row is None else decode_stored(row.payload)
         self.policy = None if isinstance(found, Rejected) else found
         self._stored_version = 0 if row is None else row.version
+        self._payload: bytes | None = None if row is None else row.payload
+        self._refused = 0
+        """The highest version that ops signed and that is not followed."""
         self._unfollowed: Mapping[str, StreamPolicy] = {}
         if row is not None and isinstance(found, Rejected):
             apart = decode_apart(row.payload)
@@ -46,6 +49,20 @@ class FollowedPolicy:
     @property
     def version(self) -> int:
         return self.policy.version if self.policy else self._stored_version
+
+    @property
+    def payload(self) -> bytes | None:
+        """The signed bytes of the policy followed, as devices accept them; None where ops have signed a newer one.
+
+        Without a policy, or one whose key ops have replaced since, there is nothing that a device would accept.
+        """
+        if self.policy is None or self._payload is None or self._refused > self.policy.version:
+            return None
+        try:
+            verify(Policy, self._payload, self._ops_keys)
+        except Rejected:
+            return None
+        return self._payload
 
     @property
     def streams(self) -> Mapping[str, StreamPolicy]:
@@ -81,12 +98,15 @@ class FollowedPolicy:
             raise Rejected(Reason.WRONG_ADDRESS, f"policy for cohort {policy.cohort}")
         if policy.version <= self.version:
             if policy == self.policy:
+                self._keep_signature(db, payload)
                 return None
             raise Rejected(Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.version}")
+        before, self._refused = self._refused, max(self._refused, policy.version)
         for name, stream in policy.streams.items():
             _check_unchanged(name, self.last_streams.get(name), stream)
             _check_states(db, name, stream)
         check(policy)
+        self._refused = before
         _keep_superseded(db)
         db.execute(delete(store.policy))
         db.execute(insert(store.policy).values(version=policy.version, payload=payload))
@@ -95,10 +115,20 @@ class FollowedPolicy:
         for name, stream in policy.streams.items():
             tilt = device_window_tilt(stream)
             db.execute(insert(store.device_tilt).values(stream=name, policy=policy.version, tilt=tilt))
-        self.policy = policy
+        self.policy, self._payload = policy, payload
         write_shares(db, self.priced, policy.version, now)
         self._log.info("policy_adopted", version=policy.version)
         return policy
+
+    def restore(self, policy: Policy | None, payload: bytes | None) -> None:
+        """Follow what was followed before: the transaction that adopted a newer one is rolled back."""
+        self.policy, self._payload = policy, payload
+
+    def _keep_signature(self, db: Connection, payload: bytes) -> None:
+        """Keep the policy followed under its newest signature: ops may have signed it again with another key."""
+        if payload != self._payload:
+            db.execute(update(store.policy).values(payload=payload))
+            self._payload = payload
 
 
 def decode_stored(payload: bytes) -> Policy | Rejected:
@@ -149,6 +179,11 @@ def _check_unchanged(name: str, old: StreamPolicy | None, new: StreamPolicy) -> 
         raise Rejected(
             Reason.PERIOD_CHANGED,
             f"{name}: ticks of {old.period_ms} ms are in the ledger and never change: use a new name",
+        )
+    if old is not None and old.stride != new.stride:
+        raise Rejected(
+            Reason.PERIOD_CHANGED,
+            f"{name}: a stride of {old.stride} is in the ledger and never changes: use a new name",
         )
     if old is not None and len(old.states) != len(new.states):
         raise Rejected(

@@ -1,4 +1,7 @@
-"""Retained topics other than releases: each is a state, of which only the newest value waits to be published."""
+"""Retained topics: each is a state, of which only the newest value waits to be published.
+
+Releases are published by calibrator/publish/release_queue.py, and are here once they are acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class RetainedTopics:
 
     def __init__(self) -> None:
         self._newest: dict[str, bytes] = {}
-        self._waiting: set[str] = set()
+        self._waiting: dict[str, None] = {}
         self._settings: set[str] = set()
         """Topics of noise settings: published again when somebody overwrites them."""
         self._read_back: set[str] = set()
@@ -27,7 +30,7 @@ class RetainedTopics:
         """Publish these bytes, unless they are the newest already."""
         if self._newest.get(topic) != payload:
             self._newest[topic] = payload
-            self._waiting.add(topic)
+            self._waiting[topic] = None
 
     def set_setting(self, topic: str, payload: bytes) -> None:
         """Publish a noise setting."""
@@ -41,13 +44,18 @@ class RetainedTopics:
         self.set(topic, payload)
 
     def hold_back(self, topic: str) -> None:
-        """Leave what the broker retains on this topic as it is."""
+        """Leave what the broker retains on this topic as it is, also after a reconnect."""
         self._read_back.add(topic)
-        self._waiting.discard(topic)
+        self._waiting.pop(topic, None)
+        self._newest.pop(topic, None)
+
+    def acknowledged(self, topic: str, payload: bytes) -> None:
+        """The broker has these bytes: they are published again only after a reconnect."""
+        self._newest[topic] = payload
 
     def publish_again(self) -> None:
         """Publish everything again: after a reconnect the broker may have lost it."""
-        self._waiting |= self._newest.keys()
+        self._waiting |= dict.fromkeys(self._newest)
 
     def repair_overwritten(self, arrived: Iterable[Arrived], now: float) -> None:
         """Publish a setting again, once in a while, where somebody else has published to its topic."""
@@ -55,14 +63,19 @@ class RetainedTopics:
             ours = self._newest.get(item.topic) if item.topic in self._settings else None
             if ours not in {None, item.payload} and now >= self._repair_next.get(item.topic, 0.0):
                 self._repair_next[item.topic] = now + REPAIR_S
-                self._waiting.add(item.topic)
+                self._waiting[item.topic] = None
 
     def publish(self, connection: Connection, *, overwrite: bool) -> None:
         """Publish what waits; without `overwrite`, only topics that are not read back. Raises Offline.
 
         Longer topics first: a device receives its device-specific setting before that of the cohort.
         """
-        waiting = self._waiting if overwrite else self._waiting - self._read_back
-        for topic in sorted(waiting, key=lambda one: (-one.count("/"), one)):
+        ordered = sorted(
+            (topic for topic in self._waiting if overwrite and topic in self._read_back),
+            key=lambda one: (-one.count("/"), one),
+        )
+        # Thousands of `seen` may wait, of which the connection takes a hundred at once: they are not sorted.
+        others = [topic for topic in self._waiting if topic not in self._read_back]
+        for topic in (*ordered, *others):
             connection.publish(topic, self._newest[topic], retain=True)
-            self._waiting.discard(topic)
+            del self._waiting[topic]

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.calibrator_config import RosterSection
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.store.tables import roster
+
+# Built once: SQLAlchemy takes longer to build a statement than SQLite to run it.
+_MEMBERSHIPS = select(roster.c.stream, roster.c.device, roster.c.until, roster.c.left_out).where(
+    roster.c.device.in_(bindparam("mine", expanding=True))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,7 @@ class Admission:
         asking: dict[tuple[str, str], Candidate] = {}
         for one in candidates:
             asking.setdefault((one.stream, one.device), one)
-        rows = db.execute(
-            select(roster.c.stream, roster.c.device, roster.c.until, roster.c.left_out).where(
-                roster.c.device.in_({device for _, device in asking})
-            )
-        )
+        rows = db.execute(_MEMBERSHIPS, {"mine": list({device for _, device in asking})})
         ended: dict[tuple[str, str], int] = {}
         for row in rows:
             key = row.stream, row.device
@@ -61,7 +62,7 @@ class Admission:
             policy = streams[stream]
             if not policy.windows:
                 continue
-            number = self.clocks.tick(policy) // min(one.ticks for one in policy.windows.values())
+            number = self.clocks.tick(policy) // min(map(policy.strides_of, policy.windows.values()))
             mine = [one for key, one in asking.items() if key[0] == stream]
             room = self._room(db, stream, number)
             if len(mine) > room and self._full.get(stream) != number:

@@ -21,7 +21,7 @@ def silence_limit(policy: StreamPolicy, limits: RosterSection) -> int:
 
     It is no less than what devices fill themselves after an absence.
     """
-    longest = max(window.ticks for window in policy.windows.values())
+    longest = max(map(policy.strides_of, policy.windows.values()))
     return max(limits.silent_windows * longest, policy.fill_ticks)
 
 

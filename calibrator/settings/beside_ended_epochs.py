@@ -77,6 +77,7 @@ class _Exposure:
     ticks: Ticks
     share: float
     """The stream's share of its account: the others use as much of theirs (docs/theory-world.md, Theorem 21)."""
+    stride: int
 
     @classmethod
     def of(
@@ -96,7 +97,9 @@ class _Exposure:
         )
         ticks = epoch_ticks(db, accounts.stream, epochs, epoch) or (0, LAST_TICK)
         same = epoch.meaning == epochs.current.meaning
-        return cls(theta, accounts.policy.adversary, tuple(before), since, same, ticks, share)
+        return cls(
+            theta, accounts.policy.adversary, tuple(before), since, same, ticks, share, accounts.policy.stride
+        )
 
     def at(self, ticks: Ticks) -> _Exposure:
         """The same at other ticks."""
@@ -108,7 +111,7 @@ class _Exposure:
             tau0 = tau1 = max(tau0, tau1)
         tilted = [*self.entries, Entry(self.since, LAST_TICK, tau0, tau1)]
         whole = [Entry(one.first, one.last, one.tau0 / self.share, one.tau1 / self.share) for one in tilted]
-        return self.theta.timeline(self.adversary, whole, self.ticks).price().epsilon
+        return self.theta.timeline(self.adversary, whole, self.ticks, stride=self.stride).price().epsilon
 
 
 def _last_ticks(db: Connection, accounts: LiveAccounts) -> list[int]:

@@ -114,7 +114,7 @@ def provable_message(noise: Noise, theta: Theta, policy: StreamPolicy) -> NoiseM
         less = noise.with_tilts(tau0, tau1) if share else noise
         try:
             pushed = model.noise_message(less, theta, policy.adversary, added, policy.tilt_share)
-            found = operator_loss(chains, pushed, added, policy.adversary, policy.tilt_share)
+            found = operator_loss(chains, pushed, added, policy.adversary, policy.tilt_share, policy.stride)
         except (Rejected, ValueError) as error:
             why = str(error)
             continue

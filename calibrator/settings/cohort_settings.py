@@ -98,11 +98,12 @@ class CohortSettings:
         """Streams whose device-specific settings are not all calibrated."""
         return frozenset(stream for stream, one in self._rounds.items() if not one.round.done)
 
-    def restore(self, db: Connection, payload: bytes) -> None:
-        """Re-insert a setting of ours that the broker retained and the database lacks."""
+    def restore(self, db: Connection, payload: bytes) -> bool:
+        """Re-insert a setting of ours that the broker retained and the database lacks; True if it was lacking."""
         restored = restore_setting(db, self.cohort, self.key, payload)
         if restored is not None:
             self.log.warning("setting_restored", stream=restored.stream, version=restored.version)
+        return restored is not None
 
     def _due_rounds(self, db: Connection) -> list[tuple[DeviceCalibration, DeviceRound]]:
         """The rounds that are not done, a new one where what a round depends on has changed."""

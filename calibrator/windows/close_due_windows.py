@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.topics import Topics
@@ -24,6 +27,21 @@ from hushmq.calibrator.windows.closed_windows import delete_closed_states
 from hushmq.calibrator.windows.collect_device_windows import Aggregated, aggregate_due
 from hushmq.calibrator.windows.due_windows import MOST_AT_ONCE, WindowSchedule, due_windows
 
+FAILED_S = 60.0
+"""How long a stream whose windows could not be closed waits before it is tried again."""
+
+
+@contextmanager
+def _without_cycle_collection() -> Iterator[None]:
+    """A window of thousands of devices makes many objects, none in a cycle; looking for cycles takes a third of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindows:
@@ -36,6 +54,14 @@ class ClosedWindows:
     def stored(self) -> bool:
         """Whether there are new bytes to publish."""
         return bool(self.aggregates) or any(one.charge for one in self.windows)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedStream:
+    """Why a stream's windows could not be closed, and when it is tried again (`Clocks.now`)."""
+
+    why: str
+    again: float
 
 
 @dataclass(slots=True)
@@ -57,6 +83,8 @@ class WindowCloser:
     """Windows released since the start."""
     refused: int = 0
     """Windows refused since the start."""
+    failed: dict[str, FailedStream] = field(default_factory=dict)
+    """Streams whose windows could not be closed at the last attempt."""
 
     def close_due(self, engine: Engine, *, waiting: Collection[str] = ()) -> ClosedWindows:
         """Close every window whose grace has passed, but those of the streams that are `waiting`.
@@ -72,29 +100,54 @@ class WindowCloser:
                 continue
             if not self.schedule.can_be_due(name, through=through):
                 continue
-            with engine.begin() as db:
-                spans = due_windows(db, name, stream, through=through)
-                added = aggregate_due(db, name, stream, through=through, topics=self.topics)
-            self._log_aggregates(name, added)
-            closed = self._close(engine, name, spans)
-            if len(closed) == len(spans) < MOST_AT_ONCE:
-                self.schedule.searched(name, stream, through=through)
-            aggregates += added
-            windows += closed
+            if name in self.failed and self.clocks.now() < self.failed[name].again:
+                continue
+            with self._one_stream(name):
+                with engine.begin() as db:
+                    spans = due_windows(db, name, stream, through=through)
+                    added = aggregate_due(db, name, stream, through=through, topics=self.topics)
+                self._log_aggregates(name, added)
+                aggregates += added
+                finished = self._close(engine, name, spans, windows) and len(spans) < MOST_AT_ONCE
+                if finished:
+                    self.schedule.searched(name, stream, through=through)
         if any(one.charge for one in windows):
             with engine.begin() as db:
                 self.marks.write(db)
         return ClosedWindows(tuple(windows), tuple(aggregates))
 
-    def _close(self, engine: Engine, stream: str, spans: Iterable[Span]) -> list[WindowOutcome]:
-        """Close windows in order; where devices have device-specific settings, only up to the next new Θ or epoch.
+    @contextmanager
+    def _one_stream(self, stream: str) -> Iterator[None]:
+        """Let the other streams go on where the windows of one cannot be closed; it is tried again in a while.
 
-        New settings come before the remaining windows, since what a window may spend depends on them.
+        Nothing was charged or drawn as far as anyone can see: the window's transaction was rolled back. An error's text
+        may hold data: its class is shown.
         """
-        closed = []
+        try:
+            yield
+        except SQLAlchemyError:
+            raise  # about the database, not about the stream
+        except Exception as error:  # noqa: BLE001
+            why = f"its windows cannot be closed: {type(error).__name__}"
+            if stream not in self.failed or self.failed[stream].why != why:
+                self.log.error("stream_failed", stream=stream, why=why)  # noqa: TRY400
+            self.failed[stream] = FailedStream(why, self.clocks.now() + FAILED_S)
+            self.accounts.reset()
+        else:
+            self.failed.pop(stream, None)
+
+    def _close(
+        self, engine: Engine, stream: str, spans: Sequence[Span], windows: list[WindowOutcome]
+    ) -> bool:
+        """Close windows in order and add them to `windows`; True if all were closed.
+
+        Where devices have device-specific settings, only up to the next new Θ or epoch: new settings come before the
+        remaining windows, since what a window may spend depends on them.
+        """
+        before = len(windows)
         for span in spans:
             begun: list[BegunEpoch] = []
-            with engine.begin() as db:
+            with _without_cycle_collection(), engine.begin() as db:
                 accounts = self.accounts.open(db, stream)
                 one = close_window(db, span, accounts, self.topics, self.limits)
                 if one.theta_updated and self.followed.policy is not None:
@@ -106,13 +159,14 @@ class WindowCloser:
             self._log_window(one)
             for epoch in begun:
                 epoch.report(self.log)
-            closed.append(one)
+            windows.append(one)
             if one.theta_updated and accounts.exposures:
                 break
+        closed = len(windows) - before
         if closed:
             with engine.begin() as db:
                 delete_closed_states(db, stream, self.followed.streams[stream])
-        return closed
+        return closed == len(spans)
 
     def _log_window(self, one: WindowOutcome) -> None:
         span = one.span
@@ -140,3 +194,7 @@ class WindowCloser:
     def _log_aggregates(self, stream: str, added: Iterable[Aggregated]) -> None:
         for one in added:
             self.log.info("added_up", stream=stream, window=one.window, first=one.first, devices=one.devices)
+            for device in one.unusable:
+                self.log.error(
+                    "release_unusable", stream=stream, window=one.window, device=device, first=one.first
+                )

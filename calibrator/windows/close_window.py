@@ -83,7 +83,7 @@ def close_window(
     count = window.count
     gone = end_silent(db, span, window.silent, limit=limit)
     releases = draw_releases(count, span, accounts, charge, issued_noises(db, span.stream))
-    smoothed = smooth_releases(db, releases, topics, since=accounts.own_epochs.current.first)
+    smoothed = smooth_releases(db, span, releases, topics, since=accounts.own_epochs.current.first)
     store_releases(db, smoothed, charge, topics)
     learned, odd = None, {}
     if charge.spent.learning:

@@ -17,11 +17,16 @@ from sqlalchemy import Connection, delete, exists, func, insert, select, update
 from hushmq.broker.contract.messages import Release, decode, encode
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Reason, Rejected
+from hushmq.broker.contract.release_times import release_times
 from hushmq.broker.contract.topics import COHORT, Topics
 from hushmq.calibrator.models.draw_noise import variance
 from hushmq.calibrator.store.tables import DEVICES, aggregate, collected, tally
 from hushmq.calibrator.windows.closed_windows import mark_closed, next_open_tick
 from hushmq.pufferfish.inference.half_width import half_width
+
+FARTHEST = 60.0
+"""Noise of more scales than this is drawn once in 10^26 counts: a count beyond it comes from no honest device, and one
+device cannot move a sum further."""
 
 
 def collect_release(
@@ -89,8 +94,18 @@ def _check(message: Release, policy: StreamPolicy, latest: int) -> None:
         raise Rejected(
             Reason.FUTURE_TICK, f"tick {message.last} is in the future: {latest} is the latest possible"
         )
+    _check_counts(message, policy)
+
+
+def _check_counts(message: Release, policy: StreamPolicy) -> None:
+    """Rejected unless the counts are of the policy's states, and noise of the stated scale explains them."""
+    if len(message.counts) != len(policy.states):
+        raise Rejected(Reason.POLICY_MISMATCH, "the release has another number of states than the policy")
     if len(message.counts) == 2 and sum(message.counts) != message.ticks:
         raise Rejected(Reason.MALFORMED, "the counts of two states do not add up to the ticks")
+    farthest = FARTHEST * message.scale
+    if not all(-farthest <= count <= message.ticks + farthest for count in message.counts):
+        raise Rejected(Reason.MALFORMED, f"a count that noise of scale {message.scale:g} does not explain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +115,9 @@ class Aggregated:
     window: str
     first: int
     devices: int
+    """Devices whose releases it holds; with none of them nothing was stored."""
+    unusable: tuple[str, ...] = ()
+    """Devices whose stored release does not keep the rules of today: it is in no sum, and stays where it is."""
 
 
 def aggregate_due(
@@ -113,7 +131,7 @@ def aggregate_due(
         if end <= start:
             continue
         rows = db.execute(
-            select(collected.c.first, collected.c.payload)
+            select(collected.c.first, collected.c.device, collected.c.payload)
             .where(
                 collected.c.stream == stream,
                 collected.c.window == window,
@@ -123,16 +141,34 @@ def aggregate_due(
             .order_by(collected.c.first, collected.c.device)
         ).all()
         for first, group in groupby(rows, key=lambda row: int(row.first)):
-            messages = [decode(Release, row.payload) for row in group]
-            number = 1 + (db.execute(select(func.max(aggregate.c.id))).scalar() or 0)
-            message = _sum(messages, policy, number=number)
-            topic = topics.release(stream, window, COHORT)
-            db.execute(insert(aggregate).values(id=number, topic=topic, payload=encode(message), sent=False))
-            done.append(Aggregated(window, first, len(messages)))
+            messages, unusable = _usable([(row.device, row.payload) for row in group], policy)
+            if messages:
+                number = 1 + (db.execute(select(func.max(aggregate.c.id))).scalar() or 0)
+                payload = encode(_sum(messages, policy, number=number))
+                topic = topics.release(stream, window, COHORT)
+                db.execute(insert(aggregate).values(id=number, topic=topic, payload=payload, sent=False))
+            done.append(Aggregated(window, first, len(messages), unusable))
         if rows:
             mark_closed(db, stream, window, DEVICES, through=end - 1)
             _delete_aggregated(db, stream, window, end)
     return done
+
+
+def _usable(stored: list[tuple[str, bytes]], policy: StreamPolicy) -> tuple[list[Release], tuple[str, ...]]:
+    """The releases that may be added up, and the devices of the others.
+
+    They were checked when they came, but perhaps by an older version of hushmq.
+    """
+    messages, unusable = [], []
+    for device, payload in stored:
+        try:
+            message = decode(Release, payload)
+            _check_counts(message, policy)
+        except Rejected:
+            unusable.append(device)
+        else:
+            messages.append(message)
+    return messages, tuple(unusable)
 
 
 def _sum(messages: list[Release], policy: StreamPolicy, *, number: int) -> Release:
@@ -162,6 +198,7 @@ def _sum(messages: list[Release], policy: StreamPolicy, *, number: int) -> Relea
         adversary=policy.adversary,
         theta=one.theta,
         entry=number,
+        **release_times(one.first, one.last, policy.period_ms),
     )
 
 

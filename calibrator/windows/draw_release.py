@@ -11,6 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, insert
 
 from hushmq.broker.contract.messages import Release, encode
+from hushmq.broker.contract.release_times import release_times
+from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.broker.contract.topics import COHORT, Topics
 from hushmq.calibrator.ledger.charge_window import Charge
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
@@ -31,12 +33,12 @@ def draw_releases(
     noises: Mapping[int, Noise],
 ) -> list[Release]:
     """Draw the histogram of the cohort, or one for each device; `noises` are those of the versions counted."""
-    tilt = charge.spent.release
+    tilt, theta = charge.spent.release, model_of(accounts.policy).theta_message(accounts.theta)
     if span.scope == COHORT:
-        return [_message(COHORT, count.histogram(noises, tilt=tilt), span, accounts, charge)]
+        return [_message(COHORT, count.histogram(noises, tilt=tilt), span, accounts, charge, theta)]
     return [
-        _message(device, count.histogram(noises, tilt=tilt, device=device), span, accounts, charge)
-        for device in count.devices
+        _message(device, histogram, span, accounts, charge, theta)
+        for device, histogram in count.histograms(noises, tilt=tilt).items()
     ]
 
 
@@ -56,8 +58,17 @@ def store_releases(db: Connection, releases: Sequence[Release], charge: Charge, 
     )
 
 
-def _message(scope: str, histogram: Histogram, span: Span, accounts: LiveAccounts, charge: Charge) -> Release:
+def _message(
+    scope: str,
+    histogram: Histogram,
+    span: Span,
+    accounts: LiveAccounts,
+    charge: Charge,
+    theta: ThetaMessage,
+) -> Release:
     policy = accounts.policy
+    # What is published of a stride stands for all of its ticks.
+    histogram = histogram.beside(model_of(policy).unseen_variance(accounts.theta, histogram.ticks))
     frequencies, unbiased = histogram.frequencies, None
     intervals = [(one - off, one + off) for one, off in zip(frequencies, histogram.half_widths, strict=True)]
     if policy.windows[span.window].proper:
@@ -81,8 +92,10 @@ def _message(scope: str, histogram: Histogram, span: Span, accounts: LiveAccount
         loss=charge.loss,
         budget=policy.epsilon.public,
         adversary=policy.adversary,
-        theta=model_of(policy).theta_message(accounts.theta),
+        theta=theta,
         entry=charge.entry,
         account=None if accounts.joint is None else accounts.joint.shared_by,
+        stride=policy.stride,
         unbiased=unbiased,
+        **release_times(span.first, span.last, policy.stride_ms),
     )

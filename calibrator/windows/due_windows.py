@@ -26,12 +26,12 @@ def due_windows(db: Connection, stream: str, policy: StreamPolicy, *, through: i
         return []
     begin_sequences(db, stream, policy, at=stretches[0][0])
     spans = [
-        Span(stream, name, first, first + window.ticks - 1, scope)
+        Span(stream, name, first, first + policy.strides_of(window) - 1, scope)
         for name, window in policy.windows.items()
         for scope in window.scopes
         for first in beginnings(
             stretches,
-            window.ticks,
+            policy.strides_of(window),
             start=next_open_tick(db, stream, name, scope),
             end=through + 1,
             most=MOST_AT_ONCE,
@@ -66,7 +66,7 @@ class WindowSchedule:
 
     def searched(self, stream: str, policy: StreamPolicy, *, through: int) -> None:
         """All windows of the stream that end at or before tick `through` are closed or empty."""
-        lengths = [window.ticks for window in policy.windows.values()]
+        lengths = [policy.strides_of(window) for window in policy.windows.values()]
         lengths += [window.ticks for window in policy.device_windows.values()]
         ends = [(through + 1) // ticks * ticks for ticks in lengths]
         self._searched[stream] = Searched(

@@ -5,11 +5,13 @@ Stored bytes are published until the broker has acknowledged them, and never mad
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.topics import COHORT, Topics
 from hushmq.calibrator.store.tables import aggregate, release
 
 
@@ -44,6 +46,33 @@ def unsent(db: Connection) -> list[Outgoing]:
         *(OutgoingRelease(row.entry, row.topic, row.payload) for row in releases),
         *(OutgoingAggregate(row.id, row.topic, row.payload) for row in sums),
     ]
+
+
+def newest_sent(db: Connection, streams: Mapping[str, StreamPolicy], topics: Topics) -> dict[str, bytes]:
+    """By topic, the newest bytes that the broker has acknowledged, of the windows that the policy has.
+
+    A broker that comes back older retains older ones.
+    """
+    newest = (
+        select(release.c.topic, func.max(release.c.entry).label("entry"))
+        .where(release.c.sent.is_(True))
+        .group_by(release.c.topic)
+        .subquery()
+    )
+    rows = [
+        *db.execute(
+            select(release.c.topic, release.c.payload).join(
+                newest, (release.c.topic == newest.c.topic) & (release.c.entry == newest.c.entry)
+            )
+        ),
+        *db.execute(select(aggregate.c.topic, aggregate.c.payload).where(aggregate.c.sent.is_(True))),
+    ]
+    windows = {
+        topics.release(stream, window, COHORT).removesuffix(COHORT)
+        for stream, policy in streams.items()
+        for window in (*policy.windows, *policy.device_windows)
+    }
+    return {topic: payload for topic, payload in rows if f"{topic.rsplit('/', 1)[0]}/" in windows}
 
 
 def mark_sent(db: Connection, acknowledged: Iterable[Outgoing]) -> None:

@@ -9,24 +9,38 @@ from sqlalchemy import Connection, bindparam, select
 from hushmq.broker.contract.messages import Release
 from hushmq.broker.contract.release_smoothing import LONGEST, ReleasedShares, smooth
 from hushmq.broker.contract.topics import Topics
-from hushmq.calibrator.store.tables import release
+from hushmq.calibrator.policy.window_span import Span
+from hushmq.calibrator.store.tables import ledger, release
 
 _NEWEST = (
-    select(release.c.payload)
-    .where(release.c.topic == bindparam("topic"))
-    .order_by(release.c.entry.desc())
-    .limit(LONGEST - 1)
+    select(ledger.c.id)
+    .where(
+        ledger.c.stream == bindparam("stream_"),
+        ledger.c.window == bindparam("window_"),
+        ledger.c.scope == bindparam("scope_"),
+        ledger.c.first >= bindparam("since_"),
+    )
+    .order_by(ledger.c.id.desc())
+    .limit(LONGEST)
 )
+"""The newest windows of a sequence, with the one that is being closed."""
+_EARLIER = select(release.c.topic, release.c.payload).where(release.c.entry.in_(_NEWEST))
 
 
 def smooth_releases(
-    db: Connection, releases: Sequence[Release], topics: Topics, *, since: int
+    db: Connection, span: Span, releases: Sequence[Release], topics: Topics, *, since: int
 ) -> list[Release]:
-    """The releases with their smoothed frequencies. Windows that began before tick `since` were of another epoch."""
-    return smooth(releases, [_earlier(db, one, topics, since) for one in releases])
+    """The window's releases with smoothed frequencies. Windows that began before tick `since` were of another epoch.
 
-
-def _earlier(db: Connection, message: Release, topics: Topics, since: int) -> list[ReleasedShares]:
-    topic = topics.release(message.stream, message.window, message.scope)
-    found = (ReleasedShares.stored(row.payload) for row in db.execute(_NEWEST, {"topic": topic}))
-    return [one for one in found if one is not None and one.first >= since]
+    All earlier releases of the sequence are read at once: those of a device are the ones on its topic.
+    """
+    where = {"stream_": span.stream, "window_": span.window, "scope_": span.scope, "since_": since}
+    found: dict[str, list[ReleasedShares]] = {
+        topics.release(one.stream, one.window, one.scope): [] for one in releases
+    }
+    for topic, payload in db.execute(_EARLIER, where):
+        history = found.get(topic)
+        shares = None if history is None else ReleasedShares.stored(payload)
+        if history is not None and shares is not None and shares.first >= since:
+            history.append(shares)
+    return smooth(releases, list(found.values()))

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from hushmq.broker.contract.problem import Problem
 from hushmq.calibrator.store import tables as store
 from tests.calibrator import postgres
 from tests.calibrator.site import sqlite
@@ -20,6 +19,12 @@ from tests.calibrator.site import sqlite
 
 class Databases(Protocol):
     """Databases for one test."""
+
+    every: int
+    """Tests that kill at every step take one of so many: all on SQLite, a third on PostgreSQL, where a copy takes long.
+
+    HUSHMQ_EVERY_STEP=yes takes all of them.
+    """
 
     def fresh(self) -> str:
         """The URL of an empty one."""
@@ -30,6 +35,8 @@ class Databases(Protocol):
 
 class SqliteDatabases:
     """Files in the test's folder."""
+
+    every = 1
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._made = folder, 0
@@ -48,6 +55,8 @@ class SqliteDatabases:
 
 class PostgresDatabases:
     """Databases of the worker's server. A copy is one database that is filled anew, as making many takes long."""
+
+    every = 1 if os.environ.get("HUSHMQ_EVERY_STEP") else 3
 
     def __init__(self, server: postgres.Postgres) -> None:
         self._server = server
@@ -83,12 +92,7 @@ def postgres_server() -> Iterator[postgres.Postgres]:
 
 @pytest.fixture
 def postgres_databases(request: pytest.FixtureRequest) -> PostgresDatabases:
-    try:
-        postgres.executable("initdb")
-    except Problem as problem:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(problem))
+    postgres.require()
     return PostgresDatabases(request.getfixturevalue("postgres_server"))
 
 

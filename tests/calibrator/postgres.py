@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from hushmq.broker.contract.problem import Problem
@@ -25,12 +26,53 @@ def executable(name: str) -> Path:
     return find_executable(name, "run tests/install-postgres.sh, or install postgresql", *folders)
 
 
+def require() -> None:
+    """Go on where PostgreSQL can be run; elsewhere skip with the reason, or fail with CI=true."""
+    try:
+        executable("initdb")
+    except Problem as problem:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(problem))
+
+
 class Postgres:
     """A server on which databases are made from one another."""
 
-    def __init__(self, port: int, user: str) -> None:
+    def __init__(self, port: int, user: str, folder: Path, as_whom: str | None) -> None:
         self.port, self.user = port, user
+        self._folder, self._as_whom = folder, as_whom
         self._made = 0
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        with (self._folder / "log").open("ab") as log:
+            self._child = subprocess.Popen(
+                # It is never cut off from its power, so it need not wait for the disk.
+                [
+                    *(executable("postgres"), "-D", self._folder / "data", "-p", str(self.port)),
+                    *("-k", self._folder, "-h", "127.0.0.1", "-F"),
+                ],
+                user=self._as_whom,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509  # it makes one system call and takes no lock
+            )
+        _wait(self, self._child, self._folder / "log")
+
+    def stop(self) -> None:
+        """End the server at once, without a word to its clients and without a checkpoint."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGQUIT)
+            try:
+                self._child.wait(5)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait()
+            self._child = None
 
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://{self.user}@127.0.0.1:{self.port}/{database}"
@@ -60,7 +102,7 @@ class Postgres:
 @contextmanager
 def running() -> Iterator[Postgres]:
     """Start a server, or raise Problem saying what to install."""
-    initdb, server = executable("initdb"), executable("postgres")
+    initdb = executable("initdb")
     user = pwd.getpwuid(os.getuid()).pw_name
     as_whom = None
     if os.getuid() == 0:
@@ -70,7 +112,7 @@ def running() -> Iterator[Postgres]:
     if as_whom is not None:
         shutil.chown(folder, as_whom)
     port = free_port("127.0.0.1")
-    child: subprocess.Popen[bytes] | None = None
+    found = Postgres(port, user, folder, as_whom)
     try:
         made = subprocess.run(
             [initdb, "-D", folder / "data", "-A", "trust", "-U", user, "-E", "UTF8", "--no-sync"],
@@ -82,28 +124,10 @@ def running() -> Iterator[Postgres]:
         )
         if made.returncode:
             raise Problem(f"initdb failed: {made.stderr.decode(errors='replace').strip()[-300:]}")
-        with (folder / "log").open("wb") as log:
-            child = subprocess.Popen(
-                # The server is not what is killed, so it need not wait for the disk.
-                [server, "-D", folder / "data", "-p", str(port), "-k", folder, "-h", "127.0.0.1", "-F"],
-                user=as_whom,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509  # it makes one system call and takes no lock
-            )
-        found = Postgres(port, user)
-        _wait(found, child, folder / "log")
+        found.start()
         yield found
     finally:
-        if child is not None:
-            child.send_signal(signal.SIGQUIT)  # at once: the folder goes anyway
-            try:
-                child.wait(5)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+        found.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

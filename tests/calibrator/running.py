@@ -36,6 +36,7 @@ cohort = "test"
 database = "{database or sqlite(folder)}"
 grace_s = 0.2
 seen_every_s = 0.1
+collect_s = 0.03
 {top}
 [broker]
 urls = ["mqtt://127.0.0.1:{broker.port}"]

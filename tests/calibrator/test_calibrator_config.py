@@ -84,3 +84,15 @@ def test_a_password_file_open_to_others_is_refused(
     told = capsys.readouterr().err
     assert "broker.password_file" in told
     assert "secret-word" not in told
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the current folder is: the database, its mark, keys, passwords and certificates."""
+    monkeypatch.chdir("/")
+    text = good.replace(f"{tmp_path}/signing.key", "signing.key")
+    config = load(write(tmp_path, text))
+    assert config.database == f"sqlite:///{tmp_path}/ledger.db"
+    assert config.mark_path == tmp_path / "ledger.db.mark"
+    assert config.keys.signing_key_file == tmp_path / "signing.key"
+    text = text.replace("sqlite:///ledger.db", "postgresql+psycopg://me@db/ledger")
+    assert load(write(tmp_path, text)).database == "postgresql+psycopg://me@db/ledger"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from hushmq.calibrator.ingest import counted_rows
 from hushmq.calibrator.store import tables as store
 from tests.calibrator.site import (
     START,
@@ -33,12 +34,16 @@ def test_a_group_that_cannot_be_committed_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counting is all or nothing: an error in the middle of a group takes the whole group back."""
+
+    def fail(_: str) -> None:
+        raise RuntimeError("in the middle")
+
     with desk(sqlite(tmp_path)) as here:
         here.adopt()
-        broken = from_device("e", START, [1])
-        object.__setattr__(broken, "payload", None)
-        with pytest.raises(TypeError):
-            here.cohort.receive([from_device("d", START, [1]), broken])
+        with monkeypatch.context() as patch:
+            patch.setattr(counted_rows, "_added_tally", fail)
+            with pytest.raises(RuntimeError):
+                here.cohort.receive([from_device("d", START, [1])])
         assert here.cohort.devices() == set()
         with here.engine.begin() as db:
             assert db.execute(select(store.batch)).all() == []

@@ -125,7 +125,7 @@ def test_killed_at_every_step_of_collecting(databases: Databases, tmp_path: Path
     once = tmp_path / "once"
     once.mkdir()
     work(databases.copy(prepared), World(once), Steps(None), released, again=False)
-    for at in itertools.count(1):
+    for at in itertools.count(1, databases.every):
         url, folder = databases.copy(prepared), tmp_path / f"run-{at}"
         folder.mkdir()
         world = World(folder)

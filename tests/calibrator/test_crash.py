@@ -9,6 +9,7 @@ would start it, and ends its work.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -152,9 +153,7 @@ def test_killed_at_every_step(databases: Databases, tmp_path: Path) -> None:
     once = tmp_path / "once"
     once.mkdir()
     work(databases.copy(prepared), once, Steps(None))
-    at = 0
-    while True:
-        at += 1
+    for at in itertools.count(1, databases.every):
         url, folder = databases.copy(prepared), tmp_path / f"run-{at}"
         folder.mkdir()
         ended = in_child(lambda url=url, folder=folder, at=at: work(url, folder, Steps(at)))

@@ -6,9 +6,11 @@ import signal
 import time
 from pathlib import Path
 
-from hushmq.broker.contract.policy_message import Window
+from hushmq.broker.contract.policy_message import Assumption, Window
+from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.contract.topics import ROOT, shard
 from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from tests.calibrator.conftest import Databases
 from tests.calibrator.running import Client, process, write_config
 from tests.calibrator.settings.test_device_rounds import DEVICES, regions
@@ -64,6 +66,22 @@ def test_from_batch_to_release(broker: BrokerProcess, tmp_path: Path) -> None:
         wait_until(lambda: (one := ops.ledger()) is not None and one.entries >= 1)
         child.send_signal(signal.SIGTERM)
         assert child.wait(10) == 0
+
+
+def test_windows_close_under_very_slow_chains(broker: BrokerProcess, tmp_path: Path) -> None:
+    """People who are at home for a day, at one sample a second: the loop goes on from window to window, informed."""
+    slow = Assumption(
+        start=theta_message(BinaryTheta(1e-5, 0.45, 1e-5, 0.45)),
+        floor=theta_message(BinaryTheta(0.01, 0.02, 0.01, 0.02)),
+    )
+    wanted = policy(**QUICK, theta=slow, adversary="informed")
+    with Client(broker, "ops", EVERYTHING) as ops, process(write_config(tmp_path, broker)):
+        ops.say(TOPICS.policy, signed(wanted), retain=True)
+        ops.wait_for_setting()
+        for count in (1, 2, 3):
+            send(broker, "wearable-1", begun_window())
+            wait_until(lambda count=count: len(ops.releases()) >= count)
+        wait_until(lambda: (one := ops.ledger()) is not None and one.entries >= 3 and one.public.loss > 0.0)
 
 
 def test_batches_are_counted_in_the_middle_of_a_round(broker: BrokerProcess, tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
     plain = {name: value for (name, labels), value in values(found).items() if not labels}
     assert plain == {
         "hushmq_calibrator_connected": 0,
+        "hushmq_calibrator_waiting": 0,
         "hushmq_calibrator_policy_version": 3,
         "hushmq_calibrator_inbox_messages": 0,
         "hushmq_calibrator_inbox_dropped_total": 0,

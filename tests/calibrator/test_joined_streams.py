@@ -22,8 +22,10 @@ from hushmq.calibrator.ledger.ledger_report import read_ledger
 from hushmq.calibrator.ledger.verify_ledger import verify
 from hushmq.calibrator.models.choose_model import read_noise
 from hushmq.calibrator.store import tables as store
+from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.timeline.entry import Entry
 from tests.calibrator.site import START, TOPICS, Desk, desk, signed, sqlite, states, stream_policy
 from tests.pufferfish import oracles
 
@@ -122,6 +124,31 @@ def test_two_devices_of_one_person_lose_epsilon_together(tmp_path: Path) -> None
         with desk(sqlite(tmp_path / str(number))) as here:
             here.adopt(policy(names, groups={"ann": ("watch", "ring")}))
             assert 3.99 < together(N10, noises(here).values(), times=2) <= 4.0
+
+
+def test_a_joined_history_is_priced_once_for_a_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against each adversary that is stated; what a window adds is added, and no other part of the loop prices anew."""
+    names, priced = ["light", "motion"], []
+    timeline = BinaryTheta.timeline
+
+    def counted(theta: BinaryTheta, adversary: Adversary, entries: Iterable[Entry] = (), *rest: Any) -> Any:
+        entries = list(entries)
+        priced.append((adversary, len(entries)))
+        return timeline(theta, adversary, entries, *rest)
+
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(names, windows={"short": Window(ticks=20)}))
+        for number in range(3):
+            window(here, names, number)
+            monkeypatch.setattr(BinaryTheta, "timeline", counted)
+            priced.clear()
+            closed = here.cohort.close_due()
+            assert [one.refusal for one in closed.windows] == [None, None]
+            # One history before each of the two charges: the second has followed the first.
+            assert len(priced) <= 2
+            monkeypatch.undo()
 
 
 @pytest.mark.parametrize("groups", [None, {"ann": ("d0", "d1")}])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from hushmq.calibrator.models.binary.binary_statistics import BinarySums
+from hushmq.calibrator.models.binary.binary_statistics import BinarySums, sums_of
 from hushmq.calibrator.models.draw_noise import noisy, variance
-from hushmq.calibrator.models.window_count import DrawnCounts, Pieces, WindowCount
+from hushmq.calibrator.models.window_count import DrawnCounts, Pieces, WindowCount, summed_by_length
 from hushmq.calibrator.models.window_parts import Part
 from hushmq.calibrator.policy.nano_nats import scale_for
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
@@ -14,25 +14,41 @@ from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 
 def count_binary(pieces: Pieces) -> WindowCount[BinarySums, BinaryNoise]:
     """Count the states of one window, exactly."""
-    return WindowCount(pieces, BinarySums, draw_ones)
+    return WindowCount(pieces, lambda each: summed_by_length(each, BinarySums, sums_of), draw_ones)
 
 
 def draw_ones(
-    sums: Mapping[int, Sequence[BinarySums]], noises: Mapping[int, BinaryNoise], tilt: int
-) -> DrawnCounts:
-    """Draw the noise on the count of ones.
+    histograms: Sequence[Mapping[int, Sequence[BinarySums]]], noises: Mapping[int, BinaryNoise], tilt: int
+) -> list[DrawnCounts]:
+    """Draw the noise on the count of ones of each histogram.
 
     Changing one state changes that count by one, which costs 1/scale. The count of zeros is what remains of the number
     of ticks, which is no secret.
     """
     scale = scale_for(1, tilt)
-    ticks = [sum(one.ticks for one in each) for each in sums.values()]
-    ones = noisy([sum(one.ones for one in each) for each in sums.values()], scale=scale)
-    parts = [_part(noises[v], n, count, scale) for v, n, count in zip(sums, ticks, ones, strict=True)]
-    return DrawnCounts((sum(ticks) - sum(ones), sum(ones)), parts, scale)
+    off = variance(scale)
+    exact = [sum(one.ones for one in each) for sums in histograms for each in sums.values()]
+    ones = iter(noisy(exact, scale=scale))
+    return [_drawn(sums, noises, ones, scale, off) for sums in histograms]
 
 
-def _part(noise: BinaryNoise, ticks: int, ones: int, scale: float) -> Part:
+def _drawn(
+    sums: Mapping[int, Sequence[BinarySums]],
+    noises: Mapping[int, BinaryNoise],
+    ones: Iterator[int],
+    scale: float,
+    off: float,
+) -> DrawnCounts:
+    """The next of the noisy counts as one histogram; `off` is their variance."""
+    parts, zeros, total = [], 0, 0
+    for version, each in sums.items():
+        ticks, count = sum(one.ticks for one in each), next(ones)
+        parts.append(_part(noises[version], ticks, count, off))
+        zeros, total = zeros + ticks - count, total + count
+    return DrawnCounts((zeros, total), parts, scale)
+
+
+def _part(noise: BinaryNoise, ticks: int, ones: int, off: float) -> Part:
     """The share of ones is f = (p − ρ0)/s, where p of the sanitized states are ones.
 
     Given the true states, a sanitized one has variance ρ0(1−ρ0) in state 0 and ρ0(1−ρ0) + s·(ρ1−ρ0) in state 1: on
@@ -44,5 +60,5 @@ def _part(noise: BinaryNoise, ticks: int, ones: int, scale: float) -> Part:
     share = (ones / ticks - rho0) / s
     sampling = (rho0 * (1 - rho0) + (possible - rho0) * (rho1 - rho0)) / (ticks * s**2)
     most = max(rho0 * (1 - rho0), rho1 * (1 - rho1)) / (ticks * s**2)
-    drawn = variance(scale) / (ticks * s) ** 2
+    drawn = off / (ticks * s) ** 2
     return Part(ticks, (1 - share, share), (sampling,) * 2, (most,) * 2, (drawn,) * 2)

@@ -7,6 +7,7 @@ With Z the sanitized states, `changes` of a band (a … b) is Σ_{h=a}^{b} Σ_t 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,3 +57,27 @@ class BinarySums:
             self.changes[band] += sum(
                 ((bits ^ bits >> lag) & mask).bit_count() for lag in range(first, last + 1)
             )
+
+
+def sums_of(runs: Sequence[bytes]) -> list[BinarySums]:
+    """The sums of each of many runs of one length: those of `BinarySums.add`, 64 ticks to a word."""
+    length = len(runs[0])
+    words = -(-length // 64) + 1  # an empty one behind, so that every word has a next one
+    states = np.zeros((len(runs), words * 64), dtype=np.uint8)
+    states[:, :length] = np.frombuffer(b"".join(runs), dtype=np.uint8).reshape(len(runs), length)
+    bits = np.packbits(states, axis=-1, bitorder="little").view("<u8")
+    ones = np.bitwise_count(bits).sum(axis=-1, dtype=np.int64).tolist()
+    starts = [max(0, length - last) for _, last in BANDS]
+    changes = np.zeros((len(runs), len(BANDS)), dtype=np.int64)
+    for band, (first, last) in enumerate(BANDS):
+        used = -(-starts[band] // 64)
+        if not used:
+            break
+        mask = np.full(used, ~np.uint64(0))
+        mask[-1] >>= np.uint64(used * 64 - starts[band])
+        for lag in range(first, last + 1):
+            moved = bits[:, :used] >> np.uint64(lag) | bits[:, 1 : used + 1] << np.uint64(64 - lag)
+            changes[:, band] += np.bitwise_count((bits[:, :used] ^ moved) & mask).sum(axis=-1, dtype=np.int64)
+    return [
+        BinarySums(length, one, list(starts), row) for one, row in zip(ones, changes.tolist(), strict=True)
+    ]

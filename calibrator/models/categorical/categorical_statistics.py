@@ -12,6 +12,7 @@ The bands are those of calibrator/models/lag_bands.py; starting ticks are counte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,3 +106,19 @@ def pairs_of(states: NDArray[np.uint8], k: int) -> Integers:
         found[:, :, -1] = alone - found.sum(axis=-1)
         found[:, -1] -= found[:, :-1].sum(axis=1)
     return pairs
+
+
+def sums_of(runs: Sequence[bytes], k: int) -> list[CategoricalSums]:
+    """The sums of each of many runs of one length: those of `CategoricalSums.add`."""
+    length = len(runs[0])
+    states = np.frombuffer(b"".join(runs), dtype=np.uint8).reshape(len(runs), length)
+    counts = np.stack([(states == state).sum(axis=1) for state in range(k)], axis=1)
+    learned = k <= MOST_LEARNED_STATES
+    pairs = pairs_of(states, k) if learned else np.zeros((len(runs), len(BANDS), k, k), dtype=np.int64)
+    found = []
+    for number in range(len(runs)):
+        sums = CategoricalSums(k)
+        sums.ticks, sums.counts, sums.pairs = length, counts[number], pairs[number]
+        sums.starts = [max(0, length - last) if learned else 0 for _, last in BANDS]
+        found.append(sums)
+    return found

@@ -50,6 +50,7 @@ def test_show(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     for words in (STREAM, "operator", "public", "P(0→1)", "public loss", "release and statistics", "misfit:"):
         assert words in text_
+    assert "does not add up over windows" in text_
     code, json_ = told(capsys, "show", "--database", url, "--json")
     found = json.loads(json_)[STREAM]
     assert len(found["entries"]) == len(found["history"]) == 10

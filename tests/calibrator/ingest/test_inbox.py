@@ -40,6 +40,28 @@ def test_groups_are_taken_in_order_and_what_does_not_fit_is_dropped(inbox: Inbox
     assert inbox.take(0.0) == []
 
 
+def test_few_messages_are_collected_and_many_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message alone waits for those that come while it does; a full group does not wait at all."""
+    inbox, waits = Inbox(logger("debug", "json", io.StringIO()), collect_s=0.7), list[float]()
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        if not inbox._many.is_set():
+            inbox.put(message(2))
+        return inbox._many.is_set()
+
+    monkeypatch.setattr(inbox._many, "wait", wait)
+    inbox.put(message(1))
+    assert inbox.take(1.0) == [message(1), message(2)]
+    monkeypatch.setattr(inbox_module, "MANY", 3)
+    monkeypatch.setattr(inbox_module, "GROUP", 3)
+    for number in range(7):
+        inbox.put(message(number))
+    assert [len(inbox.take(1.0)) for _ in range(2)] == [3, 3]
+    assert waits == [0.7] * 3
+    assert not inbox._many.is_set()  # one is left, which waits for others
+
+
 def test_settled_when_what_arrived_in_the_first_second_was_taken(
     inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

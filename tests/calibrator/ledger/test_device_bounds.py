@@ -23,9 +23,9 @@ class Counting:
     def __init__(self, theta: BinaryTheta) -> None:
         self._theta, self.asked = theta, 0
 
-    def constant_loss(self, tau0: float, tau1: float, adversary: str) -> float:
+    def constant_loss(self, tau0: float, tau1: float, adversary: str, *, stride: int = 1) -> float:
         self.asked += 1
-        return self._theta.constant_loss(tau0, tau1, adversary)
+        return self._theta.constant_loss(tau0, tau1, adversary, stride=stride)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._theta, name)

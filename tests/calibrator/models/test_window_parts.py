@@ -237,7 +237,7 @@ def test_a_device_of_its_own_setting_is_released_as_if_alone(monkeypatch: pytest
     mine, other = bytes([1, 0, 1, 1] * 25), bytes([0, 1, 0, 0] * 25)
     both = count_binary({("a", STRONG): [(0, mine)], ("b", WEAK): [(0, other)]})
     alone = count_binary({("a", STRONG): [(0, mine)]})
-    assert both.histogram(TWO, tilt=TILT, device="a") == alone.histogram(TWO, tilt=TILT)
+    assert both.histograms(TWO, tilt=TILT)["a"] == alone.histogram(TWO, tilt=TILT)
     whole = both.histogram(TWO, tilt=TILT)
     assert (whole.devices, whole.ticks, whole.counts) == (2, 200, (100, 100))
 

@@ -319,7 +319,7 @@ def test_killed_at_every_step_of_a_round(databases: Databases, tmp_path: Path) -
     once = tmp_path / "once"
     once.mkdir()
     work(databases.copy(prepared), once, Steps(None))
-    for at in itertools.count(1):
+    for at in itertools.count(1, databases.every):
         url, folder = databases.copy(prepared), tmp_path / f"run-{at}"
         folder.mkdir()
         ended = in_child(lambda url=url, folder=folder, at=at: work(url, folder, Steps(at)))

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.calibrator.store import tables as store
-from hushmq.calibrator.store.open_database import open_store
+from hushmq.calibrator.store.open_database import open_store, sqlite_url
 from tests.calibrator.site import sqlite
 
 
@@ -52,7 +52,7 @@ def test_a_second_writer_waits_and_sees_what_the_first_wrote(tmp_path: Path) -> 
     [
         ("nonsense", "sqlite:////var/lib/hushmq/ledger.db"),
         ("oracle9://x/y", "cannot be used"),
-        ("sqlite:////nowhere/at/all/ledger.db", "cannot be opened"),
+        ("sqlite:////dev/null/at/all/ledger.db", "Not a directory"),
     ],
 )
 def test_a_bad_url_is_told_in_words(url: str, words: str) -> None:
@@ -85,3 +85,18 @@ def test_an_error_does_not_repeat_what_was_to_be_written(tmp_path: Path) -> None
         db.execute(insert(store.pending), [row, row])
     engine.dispose()
     assert "4711" not in f"{error.value!s}{error.value!r}"
+
+
+def test_a_database_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Its folder is made with mode 700 and its files with mode 600, and a database left open to others is closed."""
+    path = tmp_path / "data" / "ledger.db"
+    open_store(sqlite_url(path)).dispose()
+    path.chmod(0o644)
+    engine = open_store(sqlite_url(path))
+    with engine.begin() as db:
+        db.execute(insert(store.policy).values(version=1, payload=b""))
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    engine.dispose()
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert set(modes) == {"ledger.db", "ledger.db-wal", "ledger.db-shm"}
+    assert set(modes.values()) == {0o600}

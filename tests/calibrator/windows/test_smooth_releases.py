@@ -10,6 +10,7 @@ from sqlalchemy import select
 from hushmq.broker.contract.messages import Release, decode
 from hushmq.broker.contract.policy_message import Window
 from hushmq.broker.contract.release_smoothing import LONGEST, ReleasedShares, smooth
+from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store import tables as store
 from hushmq.calibrator.windows.smooth_releases import smooth_releases
 from tests.calibrator.site import START, STREAM, TOPICS, Desk, desk, policy, sqlite
@@ -91,10 +92,11 @@ def test_an_epoch_starts_anew(tmp_path: Path) -> None:
         here.adopt()
         close(here, range(4))
         *_, last = stored(here)
+        span = Span(last.stream, last.window, last.first, last.last, last.scope)
         with here.engine.begin() as db:
             db.execute(store.release.delete().where(store.release.c.entry == last.entry))
-            (fresh,) = smooth_releases(db, [raw(last)], TOPICS, since=last.first)
-            (whole,) = smooth_releases(db, [raw(last)], TOPICS, since=0)
+            (fresh,) = smooth_releases(db, span, [raw(last)], TOPICS, since=last.first)
+            (whole,) = smooth_releases(db, span, [raw(last)], TOPICS, since=0)
         (alone,) = smooth([raw(last)], [[]])
         assert fresh == alone
         assert whole == last

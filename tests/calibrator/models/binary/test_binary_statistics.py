@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 
-from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
+from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums, sums_of
 from hushmq.calibrator.models.lag_bands import BANDS
 from hushmq.calibrator.models.window_count import runs
 
@@ -65,3 +66,15 @@ def test_one_state_moves_each_sum_by_its_reach_and_no_more(ticks: int) -> None:
         assert all(by <= most for by, most in zip(moved, REACH, strict=True))
         together += tuple(moved) == REACH
     assert together or ticks <= 2 * BANDS[-1][1]
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 14, 40, 41, 63, 64, 65, 104, 105, 128, 129, 200, 360])
+def test_many_runs_at_once_have_the_sums_of_each(length: int) -> None:
+    """Words of 64 ticks lose no change at their edges, whatever the length."""
+    rng = np.random.default_rng(length)
+    states = [rng.integers(0, 2, size=length, dtype=np.uint8).tobytes() for _ in range(7)]
+    wanted = []
+    for run in states:
+        wanted.append(BinarySums())
+        wanted[-1].add(run)
+    assert sums_of(states) == wanted

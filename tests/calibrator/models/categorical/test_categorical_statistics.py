@@ -14,6 +14,7 @@ from hushmq.calibrator.models.categorical.categorical_statistics import (
     CategoricalSums,
     pairs_of,
     sensitivity,
+    sums_of,
 )
 from hushmq.calibrator.models.lag_bands import BANDS, WIDTHS
 
@@ -91,3 +92,15 @@ def test_pairs_of_very_many_states_are_not_counted() -> None:
     assert sums.counts.tolist() == [20] * k
     assert sums.starts == [0] * len(BANDS)
     assert not sums.pairs.any()
+
+
+@pytest.mark.parametrize("k", [3, 4, MOST_LEARNED_STATES + 1])
+@pytest.mark.parametrize("length", [1, 41, 64, 65, 200])
+def test_many_runs_at_once_have_the_sums_of_each(k: int, length: int) -> None:
+    """Ticks, counts, starts and pairs."""
+    rng = np.random.default_rng(length)
+    states = [rng.integers(0, k, size=length, dtype=np.uint8).tobytes() for _ in range(5)]
+    for run, found in zip(states, sums_of(states, k), strict=True):
+        wanted = CategoricalSums(k)
+        wanted.add(run)
+        assert (found.ticks, found.starts, found.groups) == (wanted.ticks, wanted.starts, wanted.groups)

@@ -1,0 +1,166 @@
+"""The rows of counted batches: what the database holds about some devices, and what has changed of it.
+
+Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Executable,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from hushmq.broker.contract.tick_runs import Run, TickRuns
+from hushmq.calibrator.store.tables import DEVICES, accounted, batch, closed, extent, setting, tally
+from hushmq.calibrator.store.upsert import upsert
+
+_MINE: BindParameter[str] = bindparam("mine", expanding=True)
+_ACCOUNTED = (
+    select(accounted)
+    .where(accounted.c.device.in_(_MINE))
+    .order_by(accounted.c.device, accounted.c.stream, accounted.c.first)
+)
+_ISSUED = select(setting.c.stream, setting.c.version, setting.c.issued, setting.c.device).where(
+    or_(setting.c.device.is_(None), setting.c.device.in_(_MINE))
+)
+_ENDS = (
+    select(closed.c.stream, func.max(closed.c.through))
+    .where(closed.c.scope != DEVICES)
+    .group_by(closed.c.stream)
+)
+_RUN = (
+    (accounted.c.device == bindparam("device_"))
+    & (accounted.c.stream == bindparam("stream_"))
+    & (accounted.c.first == bindparam("first_"))
+)
+_GONE = delete(accounted).where(_RUN)
+_GROWN = update(accounted).where(_RUN).values(last=bindparam("last_"))
+_NEW = insert(accounted)
+_BATCH = insert(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedStates:
+    """States newly counted in this group."""
+
+    first: int
+    last: int
+    noise: int
+    states: bytes = field(repr=False)
+
+
+@dataclass(slots=True)
+class DeviceStream:
+    """One stream of one device: its accounted runs, and what this group adds."""
+
+    stored: dict[int, int] = field(default_factory=dict)
+    runs: TickRuns = field(default_factory=TickRuns)
+    pieces: list[CountedStates] = field(default_factory=list)
+    counted: int = 0
+    late: int = 0
+
+
+Lines = Mapping[tuple[str, str], DeviceStream]
+"""By device and stream."""
+
+
+def read_lines(db: Connection, devices: Iterable[str]) -> dict[tuple[str, str], DeviceStream]:
+    """The accounted runs of every stream of these devices."""
+    lines: dict[tuple[str, str], DeviceStream] = {}
+    for device, stream, first, last in db.execute(_ACCOUNTED, {"mine": list(devices)}):
+        line = lines.get((device, stream))
+        if line is None:
+            line = lines[device, stream] = DeviceStream()
+        line.stored[first] = last
+        line.runs.add(first, last)
+    return lines
+
+
+def read_issued(db: Connection, devices: Iterable[str]) -> dict[str, dict[int, tuple[int, str | None]]]:
+    """By stream and noise version, the first tick that can carry it and whose it is: one device's, or None."""
+    issued: dict[str, dict[int, tuple[int, str | None]]] = {}
+    for stream, version, tick, device in db.execute(_ISSUED, {"mine": list(devices)}):
+        issued.setdefault(stream, {})[version] = tick, device
+    return issued
+
+
+def read_open_from(db: Connection) -> dict[str, int]:
+    """By stream, the first tick that no closed window covers."""
+    return {stream: through + 1 for stream, through in db.execute(_ENDS)}
+
+
+def write_accounted(db: Connection, lines: Lines) -> None:
+    """Write the runs that have changed."""
+    gone, grown, new = [], [], []
+    for (device, stream), line in lines.items():
+        runs = dict(line.runs)
+        if runs == line.stored:
+            continue
+        gone += [
+            {"device_": device, "stream_": stream, "first_": first}
+            for first in line.stored
+            if first not in runs
+        ]
+        for first, last in runs.items():
+            if first not in line.stored:
+                new.append({"device": device, "stream": stream, "first": first, "last": last})
+            elif line.stored[first] != last:
+                grown.append({"device_": device, "stream_": stream, "first_": first, "last_": last})
+    for statement, rows in ((_GONE, gone), (_GROWN, grown), (_NEW, new)):
+        if rows:
+            db.execute(statement, rows)
+
+
+def write_states(db: Connection, rows: list[dict[str, Any]], lines: Lines) -> None:
+    """Write newly counted states, and add them to the totals and to the ticks at which their noise was used."""
+    db.execute(_BATCH, rows)
+    totals = [
+        {"device": device, "stream": stream, "counted": line.counted, "late": line.late}
+        for (device, stream), line in lines.items()
+        if line.counted
+    ]
+    db.execute(_added_tally(db.dialect.name), totals)
+    used: dict[tuple[str, int], Run] = {}
+    for (_, stream), line in lines.items():
+        for piece in line.pieces:
+            low, high = used.get((stream, piece.noise), (piece.first, piece.last))
+            used[stream, piece.noise] = min(low, piece.first), max(high, piece.last)
+    stretched = [
+        {"stream": stream, "noise": noise, "first": first, "last": last}
+        for (stream, noise), (first, last) in used.items()
+    ]
+    db.execute(_stretched_extent(db.dialect.name), stretched)
+
+
+@lru_cache(maxsize=2)
+def _added_tally(dialect: str) -> Executable:
+    """Add to the totals of a device, or begin them."""
+    new = upsert(dialect, tally)
+    more = {"counted": tally.c.counted + new.excluded.counted, "late": tally.c.late + new.excluded.late}
+    return new.on_conflict_do_update(index_elements=[tally.c.device, tally.c.stream], set_=more)
+
+
+@lru_cache(maxsize=2)
+def _stretched_extent(dialect: str) -> Executable:
+    """Stretch the ticks of a noise version to these, or begin them."""
+    new = upsert(dialect, extent)
+    # SQLite's min and max of two arguments are PostgreSQL's least and greatest.
+    least, greatest = (func.min, func.max) if dialect == "sqlite" else (func.least, func.greatest)
+    wider = {
+        "first": least(extent.c.first, new.excluded.first),
+        "last": greatest(extent.c.last, new.excluded.last),
+    }
+    return new.on_conflict_do_update(index_elements=[extent.c.stream, extent.c.noise], set_=wider)

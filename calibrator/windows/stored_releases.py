@@ -1,0 +1,48 @@
+"""Reads the releases that a calibrator has stored: all that it ever charged, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, select
+
+from hushmq.broker.contract.messages import Release, decode
+from hushmq.broker.contract.policy_message import Policy
+from hushmq.broker.contract.problem import Rejected
+from hushmq.broker.contract.release_times import release_times
+from hushmq.broker.contract.signature import Signed
+from hushmq.calibrator.store.tables import policy, release, superseded_policy
+
+
+def stored_releases(
+    db: Connection, *, stream: str | None = None, window: str | None = None, scope: str | None = None
+) -> Iterator[Release]:
+    """Yield the releases of a stream, window and scope, or of all; each with its times, also where it states none."""
+    periods = _periods(db)
+    for row in db.execute(select(release.c.payload).order_by(release.c.entry, release.c.topic)):
+        try:
+            one = decode(Release, row.payload)
+        except Rejected:
+            continue  # of a version that nobody reads any more
+        if (stream or one.stream, window or one.window, scope or one.scope) != (
+            one.stream,
+            one.window,
+            one.scope,
+        ):
+            continue
+        if one.period_ms is None and one.stream in periods:
+            # A stream's period never changes: what an older release does not state is known.
+            one = one.model_copy(update=dict(release_times(one.first, one.last, periods[one.stream])))
+        yield one
+
+
+def _periods(db: Connection) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for table in (superseded_policy, policy):
+        for row in db.execute(select(table.c.payload).order_by(table.c.version)):
+            try:
+                message = decode(Signed[Policy], row.payload).message
+            except Rejected:
+                continue
+            found |= {name: one.stride_ms for name, one in message.streams.items()}
+    return found
