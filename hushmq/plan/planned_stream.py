@@ -1,0 +1,106 @@
+"""The stream that is planned: Θ for any period, and the period at which a window is known best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hushmq.broker.contract.policy_message import (
+    Assumption,
+    Audiences,
+    Labels,
+    Policy,
+    StreamPolicy,
+    Threshold,
+    Window,
+)
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.forecast.stream_plan import StreamPlan, plan_policy
+from hushmq.pufferfish.adversary import Adversary
+
+PERIODS = (
+    *(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30),
+    *(60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10_800, 14_400, 21_600, 28_800, 43_200, 86_400),
+)
+"""Periods that are tried, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStream:
+    """What is asked of a stream, but for its period."""
+
+    cohort: str
+    name: str
+    states: tuple[str, ...]
+    threshold: float | None
+    dwell: tuple[float, ...]
+    """Seconds that each state lasts on average."""
+    assumption: Callable[[float], Assumption]
+    """Θ at a period in seconds; it raises Problem where there is none."""
+    windows: Mapping[str, float]
+    """Seconds of each window."""
+    scopes: tuple[str, ...]
+    epsilon: float
+    public: float
+    adversary: Adversary
+    devices: int
+
+    def policy(self, period: float, epsilon: float | None = None) -> Policy:
+        """Return the policy at a period; raise Problem where a window does not fit it."""
+        for name, seconds in self.windows.items():
+            if seconds < period * (1 - 1e-9):
+                raise Problem(f"--window: {name} is shorter than the period, {period:g} s")
+        operator = self.epsilon if epsilon is None else epsilon
+        stream = StreamPolicy.model_validate(
+            {
+                "states": self.states,
+                "period_ms": max(1, round(period * 1000)),
+                "discretiser": Labels() if self.threshold is None else Threshold(at=self.threshold),
+                "adversary": self.adversary,
+                "epsilon": Audiences(operator=operator, public=operator * self.public / self.epsilon),
+                "windows": {
+                    name: Window.model_validate(
+                        {"ticks": max(1, round(seconds / period)), "scopes": self.scopes}
+                    )
+                    for name, seconds in self.windows.items()
+                },
+                "theta": self.assumption(period),
+            }
+        )
+        return Policy(version=1, cohort=self.cohort, streams={self.name: stream})
+
+    def plan(self, period: float, epsilon: float | None = None) -> StreamPlan:
+        """Return what can be had at a period."""
+        return plan_policy(self.policy(period, epsilon), {self.name: self.devices})[self.name]
+
+    def width(self, plan: StreamPlan, window: str) -> float:
+        """Return the half-width of a window's interval for the first scope that was asked for, once Θ is learned."""
+        return next(
+            one.half_width
+            for one in plan.best_windows
+            if one.window == window and one.scope == self.scopes[0]
+        )
+
+
+def try_periods(
+    stream: PlannedStream, window: str, allowed: Callable[[float], bool]
+) -> list[tuple[float, float]]:
+    """Return the periods at which something can be published, with the half-width of a window at each."""
+    fastest, slowest = min(stream.dwell) / 50, min(10 * max(stream.dwell), *stream.windows.values())
+    tried = [each for each in PERIODS if fastest <= each <= slowest and allowed(each)]
+    found = []
+    for period in tried:
+        try:
+            found.append((period, stream.width(stream.plan(period), window)))
+        except Problem:
+            continue
+    if not found:
+        raise Problem(
+            "--epsilon: no period from 50 ms to a day lets anything be published: raise it, or give --period"
+        )
+    return found
+
+
+def best_period(tried: list[tuple[float, float]]) -> float:
+    """Return the period with the narrowest interval."""
+    return min(tried, key=lambda one: one[1])[0]

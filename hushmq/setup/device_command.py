@@ -1,0 +1,146 @@
+"""`hushmq device`: let devices join a site, list them, shut them out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from hushmq.broker.commands.rollout import Watcher
+from hushmq.broker.contract.messages import Status
+from hushmq.broker.contract.problem import Problem
+from hushmq.setup.agent_settings import KINDS, sources_of
+from hushmq.setup.household import OPS, Household
+
+EXAMPLES = """A bundle is one file with all that a device needs: its settings, its password, the broker's authority.
+It is as secret as the password in it. Carry it over, then run `hushmq agent enroll FILE` there.
+
+examples:
+  hushmq device add home wearable-1 --source simulate --here
+  hushmq device add home ring --source serial=/dev/ttyUSB0
+  hushmq device add home door --source mqtt=mqtt://localhost/zigbee2mqtt/front_door --json-path contact
+  hushmq device list home
+  hushmq device revoke home wearable-1"""
+ANSWER_S = 3.0
+"""How long the broker may take to answer before devices are listed without their status."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|revoke")
+    add = actions.add_parser("add", help="let a device join, and write its bundle", epilog=EXAMPLES)
+    revoke = actions.add_parser("revoke", help="shut a device out; what it has published stays")
+    listing = actions.add_parser("list", help="list the devices of a site, and how they are")
+    for each in (add, listing, revoke):
+        each.add_argument("site", type=Path, metavar="SITE", help="the site's folder")
+        each.add_argument("--json", action="store_true", help="print one JSON object")
+    for each in (add, revoke):
+        each.add_argument("name", metavar="NAME", help="the device's name, as in its topics")
+    add.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="[STREAM:]KIND",
+        help=f"where its values come from: {KINDS}; may be repeated, for several streams",
+    )
+    add.add_argument("--json-path", metavar="PATH", help="values are JSON, and the value is at this path")
+    add.add_argument(
+        "--out", type=Path, metavar="FILE", help="the bundle to write (default: SITE/bundles/NAME.bundle)"
+    )
+    add.add_argument("--here", action="store_true", help="run it on this machine, with hushmq up")
+
+
+def run(args: argparse.Namespace) -> int:
+    household = Household.open(args.site)
+    match args.action:
+        case "add":
+            return _add(household, args)
+        case "revoke":
+            return _revoke(household, args)
+    return _list(household, args)
+
+
+def _add(household: Household, args: argparse.Namespace) -> int:
+    policy = household.policy()
+    sources = sources_of(args.source, args.json_path, policy)
+    for name, source in sources.items():
+        source.settings(policy.streams[name])  # a bad one is found before the device is added
+    if args.here and args.out is not None:
+        raise Problem("--out: a device that runs here needs no bundle: leave out --here or --out")
+    out: Path = args.out or household.path / "bundles" / f"{args.name}.bundle"
+    if not args.here and out.exists():
+        raise Problem(f"--out: {out} exists already: remove it, or name another file")
+    household.folder.add("device", args.name)
+    bundle = household.bundle(args.name, sources, policy, here=args.here)
+    if args.here:
+        settings = bundle.unpack(household.path / "here" / args.name)
+        where, words = settings, f"{args.name}: {settings}; it runs with hushmq up {args.site}"
+    else:
+        bundle.save(out)
+        where, words = out, f"{out}: carry it over, then: hushmq agent enroll {out.name}"
+    if args.json:
+        print(json.dumps({"device": args.name, "file": str(where), "streams": sorted(sources)}))
+    else:
+        print(words)
+    return 0
+
+
+def _revoke(household: Household, args: argparse.Namespace) -> int:
+    if household.folder.description.role(args.name) != "device":
+        raise Problem(f"there is no device {args.name!r} in {household.path / 'site.toml'}")
+    household.folder.revoke(args.name)
+    here = household.here().get(args.name)
+    if here is not None:
+        here.rename(here.with_suffix(".revoked"))
+    (household.path / "bundles" / f"{args.name}.bundle").unlink(missing_ok=True)
+    if args.json:
+        print(json.dumps({"revoked": args.name}))
+    else:
+        print(f"{args.name} is shut out; its outbox and what it has published stay")
+    return 0
+
+
+def _list(household: Household, args: argparse.Namespace) -> int:
+    names = household.folder.description.named("device")
+    statuses, why = _statuses(household)
+    here = household.here()
+    if args.json:
+        rows = {name: _tree(statuses.get(name), here=name in here) for name in names}
+        print(json.dumps({"cohort": household.cohort, "broker": why is None, "devices": rows}))
+        return 0
+    if why is not None:
+        print(f"the broker does not answer ({why}): start it with hushmq up {args.site}")
+    width = max(map(len, names), default=0)
+    for name in names:
+        print(f"{name:<{width}}  {_words(statuses.get(name))}{', runs here' if name in here else ''}")
+    if not names:
+        print(f"no devices yet: hushmq device add {args.site} NAME --source simulate --here")
+    return 0
+
+
+def _statuses(household: Household) -> tuple[dict[str, Status], str | None]:
+    """The status of every device, and why there is none if the broker does not answer."""
+    watcher = Watcher([household.folder.endpoint(OPS)], household.cohort)
+    try:
+        watcher.open(timeout=ANSWER_S)
+        return dict(watcher.received.statuses), None
+    except Problem as problem:
+        return {}, str(problem).removeprefix("--broker: ")
+    finally:
+        watcher.close()
+
+
+def _tree(status: Status | None, *, here: bool) -> dict[str, Any]:
+    return {"here": here, "status": None if status is None else status.model_dump(mode="json")}
+
+
+def _words(status: Status | None) -> str:
+    if status is None:
+        return "not seen yet"
+    state = {True: "online", False: "offline", None: "presence hidden"}[status.online]
+    streams = ", ".join(
+        f"{name} {'waits for noise' if one.noise is None else f'noise {one.noise}'}, {one.buffered} ticks to send"
+        for name, one in status.streams.items()
+    )
+    return "; ".join(filter(None, [state, f"policy {status.policy or 'none'}", streams]))

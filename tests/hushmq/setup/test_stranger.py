@@ -1,0 +1,31 @@
+"""From nothing to the first release in three commands, none of them an editor."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hushmq.broker.provision.broker_process import free_port
+from tests.hushmq.setup.stranger import walk
+
+FAST = {
+    "HUSHMQ_CALIBRATOR__GRACE_S": "1.0",
+    "HUSHMQ_CALIBRATOR__SEEN_EVERY_S": "0.2",
+    "HUSHMQ_AGENT__PUBLISH__BEAT_MS": "250",
+}
+"""The same path with a shorter beat and grace: a test does not wait for a minute to pass."""
+
+
+@pytest.mark.slow
+def test_a_stranger_gets_a_release_in_three_commands(tmp_path: Path) -> None:
+    """A site, everything running, and a device: then a release is printed, and one signal ends it all."""
+    where = f"--port {free_port('127.0.0.1')} --listen 127.0.0.1"
+    what = "--period 10ms --lasting 40ms,40ms --window short=2s"
+    found = walk([sys.executable, "-m", "hushmq"], tmp_path, f"{where} {what}".split(), FAST)
+    assert len(found.commands) == 3
+    assert found.by_hand == []
+    assert found.release.startswith("release ")
+    assert "motion/short/cohort" in found.release
+    assert (tmp_path / "home" / "calibrator" / "ledger.db").stat().st_mode & 0o777 == 0o600
