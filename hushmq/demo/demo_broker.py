@@ -7,8 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from hushmq.broker.commands.client_options import CLEAR_TEXT
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.mqtt.endpoint import Endpoint, Tls
+from hushmq.broker.mqtt.endpoint import Endpoint, Tls, refuse_clear_text
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.demo.demo_plan import OPS, BrokerAddress, DemoPlan
 
@@ -37,10 +38,13 @@ class DemoBroker:
             username or None,
             os.environ.get(PASSWORD_VARIABLE),
             None if args.ca is None else args.ca.absolute(),
+            password_in_clear_text=args.password_in_clear_text,
             shared=True,
         )
         broker = cls(address, None)
-        broker.endpoint(OPS)  # a bad address is reported before anything starts
+        endpoint = broker.endpoint(OPS)  # a bad address is reported before anything starts
+        if not args.password_in_clear_text:
+            refuse_clear_text([endpoint], setting="--broker", risk=CLEAR_TEXT)
         return broker
 
     def endpoint(self, name: str) -> Endpoint:

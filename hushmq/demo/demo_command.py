@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+import webbrowser
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -19,12 +20,14 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.live import Live
 
+from hushmq.broker.commands.client_options import add_clear_text
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.connection import Offline
 from hushmq.broker.service.log import logger
 from hushmq.demo import disk_accounts
 from hushmq.demo.audience import Auditor, Subscriber
 from hushmq.demo.demo_broker import PASSWORD_VARIABLE, DemoBroker
+from hushmq.demo.demo_console import DemoConsole, start_console
 from hushmq.demo.demo_plan import (
     CALIBRATOR,
     OPS,
@@ -36,16 +39,18 @@ from hushmq.demo.demo_plan import (
     write_agent,
     write_calibrator,
 )
-from hushmq.demo.demo_processes import DemoProcesses
 from hushmq.demo.demo_view import WIDTH, Snapshot, render
 from hushmq.demo.verdict import VerdictCheck, judge, loop_closed
+from hushmq.setup.child_processes import ChildProcesses
 
+SECONDS, CONSOLE_SECONDS = 30.0, 600.0
 EXAMPLES = f"""examples:
   hushmq demo                               half a minute, eight wearables, a broker of its own
   hushmq demo --seconds 60 --agents 16      longer, with more devices
   hushmq demo --json                        one JSON object at the end, for scripts
   hushmq demo --keep                        leave the folder: databases, logs, settings files
-  hushmq demo --broker mqtt://me@nas:1883   on your own broker (password in ${PASSWORD_VARIABLE}),
+  hushmq demo --console                     ten minutes, with the web page to watch it on
+  hushmq demo --broker mqtts://me@nas       on your own broker (password in ${PASSWORD_VARIABLE}),
                                             where "me" may read and write hush/1/#
 
 exit code 0 only if the loop closed: every tick accounted for, a tighter setting applied by every
@@ -55,7 +60,9 @@ agent, a release charged and published, the ledger within budget, nothing raw on
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument(
-        "--seconds", type=float, default=30.0, help="how long to play (5 to 3600; default 30)"
+        "--seconds",
+        type=float,
+        help="how long to play (5 to 3600; default 30, with --console 600)",
     )
     parser.add_argument(
         "--agents", type=int, default=8, help="simulated wearables, a process each (3 to 64; default 8)"
@@ -66,6 +73,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=4.0,
         help="ε of the operator; the public gets half (0.5 to 10; default 4)",
     )
+    parser.add_argument(
+        "--console", action="store_true", help="serve the console on loopback meanwhile, and open a browser"
+    )
     parser.add_argument("--until-closed", action="store_true", help="stop as soon as the loop has closed")
     parser.add_argument("--broker", metavar="URL", help="use this broker, mqtt[s]://[user@]host[:port]")
     parser.add_argument(
@@ -74,6 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="authority that vouches for that broker, PEM (default: the system's)",
     )
+    add_clear_text(parser)
     parser.add_argument("--port", type=int, help="port of the demo's own broker (default: a free one)")
     parser.add_argument("--keep", action="store_true", help="leave the folder for inspection")
     parser.add_argument(
@@ -83,6 +94,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.seconds is None:
+        args.seconds = CONSOLE_SECONDS if args.console else SECONDS
     _check(args)
     plan = make_plan(agents=args.agents, epsilon=args.epsilon, now=time.time())
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -147,11 +160,13 @@ def _run_demo(args: argparse.Namespace, plan: DemoPlan, folder: Path) -> int:
         subscriber = Subscriber(plan, broker.endpoint(READER))
         leaving.callback(subscriber.stop)
         subscriber.start()
-        processes = DemoProcesses()
+        processes = ChildProcesses()
         leaving.callback(processes.stop, patience=0.5)  # a killed process loses no data
         # Runs first: callbacks are called in reverse order.
         leaving.callback(_ignore_interrupts)
         _start_processes(processes, plan, broker.address, folder)
+        if args.console:
+            _open_console(start_console(processes, plan, broker.address, folder), quiet=args.json)
         snapshot, checks = _watch(args, plan, folder, processes, auditor, subscriber, broker, began)
     if args.json:
         print(json.dumps(_report(plan, snapshot, checks)))
@@ -164,7 +179,7 @@ def _ignore_interrupts() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _start_processes(processes: DemoProcesses, plan: DemoPlan, address: BrokerAddress, folder: Path) -> None:
+def _start_processes(processes: ChildProcesses, plan: DemoPlan, address: BrokerAddress, folder: Path) -> None:
     config = write_calibrator(plan, address, folder)
     processes.add(CALIBRATOR, ["calibrator", "run", "--config", str(config)], folder / CALIBRATOR / "log")
     for wearable in plan.wearables:
@@ -172,6 +187,13 @@ def _start_processes(processes: DemoProcesses, plan: DemoPlan, address: BrokerAd
         processes.add(
             wearable.name, ["agent", "run", "--config", str(config)], folder / wearable.name / "log"
         )
+
+
+def _open_console(console: DemoConsole, *, quiet: bool) -> None:
+    """Says where the console is, and opens it where there is somebody to see it."""
+    print(console.in_words(), file=sys.stderr if quiet else sys.stdout, flush=True)
+    if sys.stdout.isatty():
+        webbrowser.open(console.url)
 
 
 class TrueFrequencies:
@@ -194,7 +216,7 @@ def _watch(
     args: argparse.Namespace,
     plan: DemoPlan,
     folder: Path,
-    processes: DemoProcesses,
+    processes: ChildProcesses,
     auditor: Auditor,
     subscriber: Subscriber,
     broker: DemoBroker,
@@ -271,7 +293,7 @@ def _print_releases(console: Console, auditor: Auditor, printed: int) -> int:
     return len(auditor.record.releases)
 
 
-def _drain(processes: DemoProcesses, plan: DemoPlan, auditor: Auditor) -> None:
+def _drain(processes: ChildProcesses, plan: DemoPlan, auditor: Auditor) -> None:
     """Stops the agents, which wait until their last batches are counted, and then the calibrator."""
     names = [wearable.name for wearable in plan.wearables]
     processes.stop(names, patience=5.0)

@@ -26,8 +26,9 @@ WINDOW = "two-seconds"
 PERIOD_MS = 1
 WINDOW_TICKS = 2_000
 BEAT_MS = 500
+GRACE_S = 1.5
 THRESHOLD = 75.0
-OPS, CALIBRATOR, READER = "ops", "calibrator", "reader"
+OPS, CALIBRATOR, READER, CONSOLE = "ops", "calibrator", "reader", "console"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,12 @@ def make_plan(*, agents: int, epsilon: float, now: float) -> DemoPlan:
         )
         for number in range(agents)
     )
-    names: list[tuple[str, Role]] = [(OPS, "ops"), (CALIBRATOR, "calibrator"), (READER, "subscriber")]
+    names: list[tuple[str, Role]] = [
+        (OPS, "ops"),
+        (CALIBRATOR, "calibrator"),
+        (READER, "subscriber"),
+        (CONSOLE, "console"),
+    ]
     identities = [Identity(role, name, secrets.token_urlsafe(18)) for name, role in names]
     identities += [Identity("device", wearable.name, secrets.token_urlsafe(18)) for wearable in wearables]
     return DemoPlan(
@@ -107,6 +113,7 @@ class BrokerAddress:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca: Path | None = None
+    password_in_clear_text: bool = False
     shared: bool = False
 
 
@@ -148,13 +155,37 @@ def write_calibrator(plan: DemoPlan, address: BrokerAddress, folder: Path) -> Pa
     lines: dict[str, object] = {
         "cohort": plan.cohort,
         "database": f"sqlite:///{database(folder)}",
-        "grace_s": 1.5,
+        "grace_s": GRACE_S,
         "seen_every_s": 0.5,
+        "collect_s": 0.1,
         "broker": _broker(plan, CALIBRATOR, address, home),
         "roster": {"admit_least": len(plan.wearables)},
         "keys": {"ops_keys": [str(plan.ops_key.public)], "signing_key_file": str(key_file)},
     }
     return _write_toml(home / "calibrator.toml", lines)
+
+
+def write_console(plan: DemoPlan, address: BrokerAddress, folder: Path, *, upload: bool = True) -> Path:
+    """Writes the configuration file of the console, which shows the demo on loopback, and returns its path."""
+    home = folder / CONSOLE
+    home.mkdir()
+    lines: dict[str, object] = {
+        "cohort": plan.cohort,
+        "database": f"sqlite:///{database(folder)}",
+        "users_file": str(home / "users.json"),
+        "log_file": str(home / "log.jsonl"),
+        "port": 0,
+        "grace_s": GRACE_S,
+        "broker": _broker(plan, CONSOLE, address, home),
+        "keys": {
+            "ops_keys": [str(plan.ops_key.public)],
+            "calibrator_keys": [str(plan.calibrator_key.public)],
+        },
+    }
+    if upload and not address.shared:
+        write_private(home / "ops-password", plan.site.identity(OPS).password + "\n")
+        lines["upload"] = {"username": OPS, "password_file": str(home / "ops-password")}
+    return _write_toml(home / "console.toml", lines)
 
 
 def database(folder: Path) -> Path:
@@ -172,6 +203,8 @@ def _broker(plan: DemoPlan, name: str, address: BrokerAddress, home: Path) -> di
     if password is not None:
         write_private(home / "password", password + "\n")
         section["password_file"] = str(home / "password")
+    if address.password_in_clear_text:
+        section["password_in_clear_text"] = True
     if address.ca is not None:
         section["tls.ca"] = str(address.ca)
     return section

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -27,6 +28,8 @@ from hushmq.broker.provision.authority import Authority
 from hushmq.broker.provision.broker_process import BrokerProcess, free_port
 from hushmq.broker.provision.mosquitto import MosquittoServer, executable, password_line
 from hushmq.broker.provision.nats import NatsServer
+from hushmq.demo.demo_broker import DemoBroker
+from hushmq.demo.demo_plan import make_plan, write_calibrator
 
 PATIENCE = 120.0
 
@@ -301,7 +304,8 @@ def test_broker_that_is_not_there() -> None:
         ),
         (
             ["--broker", "nas"],
-            "broker address 'nas' is not valid; write mqtt://host[:port], or mqtts://host[:port] for TLS",
+            "broker address 'nas' is not valid; write mqtt://host[:port], or mqtts://host[:port] for TLS; "
+            "ws:// or wss:// for WebSocket",
         ),
         (["--ca", "ca.pem"], "--ca belongs to a broker of your own: give --broker mqtts://… as well"),
         (["--broker", "mqtts://h", "--ca", "/none.pem"], "TLS: ca /none.pem: No such file or directory"),
@@ -313,3 +317,19 @@ def test_bad_options(options: list[str], message: str, capsys: pytest.CaptureFix
     """One line says what is wrong and what would be right; exit code 2."""
     assert main(["demo", *options]) == 2
     assert capsys.readouterr().err == f"hushmq: {message}\n"
+
+
+def test_a_password_for_another_host_needs_tls_or_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused before anything starts; what is accepted on the command line is in every settings file."""
+    monkeypatch.setenv("HUSHMQ_BROKER_PASSWORD", "hidden")
+    assert main(["demo", "--broker", "mqtt://me@nas"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("hushmq: --broker: mqtt://nas:1883 would send the password")
+    assert told.endswith("--password-in-clear-text\n")
+    assert "hidden" not in told
+    plan = make_plan(agents=3, epsilon=4.0, now=time.time())
+    args = argparse.Namespace(broker="mqtt://me@nas", ca=None, password_in_clear_text=True)
+    address = DemoBroker.open(args, plan, tmp_path).address
+    assert "password_in_clear_text = true" in write_calibrator(plan, address, tmp_path).read_text()

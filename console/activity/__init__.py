@@ -1,0 +1,1 @@
+"""The console's log of changes and views, hash-chained with the ledger."""

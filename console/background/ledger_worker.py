@@ -1,0 +1,90 @@
+"""The process of a background job: reads a request from standard input, and prints one JSON object a line.
+
+It has the calibrator's mathematics, which the console itself does not load.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from hushmq.broker.contract.problem import Problem
+from hushmq.calibrator.learning.learning_progress import read_progress
+from hushmq.calibrator.learning.stream_theta import misfit_of_stream, thetas_of_devices
+from hushmq.calibrator.ledger.ledger_report import stream_policy, streams
+from hushmq.calibrator.ledger.verify_ledger import verify
+from hushmq.calibrator.models.choose_model import model_of
+from hushmq.console.activity.verify_log import verify_log
+from hushmq.console.store.read_only_database import ReadOnlyDatabase
+
+
+def _verify(db: Connection, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Recompute every stream's ledger from its entries, and the console's log beside it."""
+    mark = Path(request["mark"]) if request["mark"] else None
+    names = streams(db)
+    yield {"streams": [*names, "log"]}
+    for name in names:
+        for check in verify(db, name, mark):
+            yield asdict(check)
+        yield {"done": name}
+    for one in verify_log(Path(request["log"]), db):
+        yield {"stream": "log", **asdict(one)}
+    yield {"done": "log"}
+
+
+def _evidence(db: Connection, _: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What charged statistics say of every stream: misfit by lag, and how many devices have a Θ of their own."""
+    names = streams(db)
+    yield {"streams": names}
+    for name in names:
+        policy = stream_policy(db, name)
+        if policy is not None:
+            misfit = misfit_of_stream(db, name, model_of(policy))
+            yield {
+                "stream": name,
+                "bands": [
+                    {
+                        "first": one.first,
+                        "last": one.last,
+                        "seen": one.seen,
+                        "fitted": one.fitted,
+                        "error": one.error,
+                    }
+                    for one in (misfit.bands if misfit else ())
+                ],
+                "hidden": read_progress(db, name).undetectable,
+                "devices": len(thetas_of_devices(db, name, policy)),
+            }
+        yield {"done": name}
+
+
+JOBS = {"verify": _verify, "evidence": _evidence}
+
+
+def main() -> int:
+    request = json.load(sys.stdin)
+    database = ReadOnlyDatabase(request["database"])
+    try:
+        database.read_here(lambda db: _print_all(JOBS[request["job"]](db, request)))
+    except Problem as problem:
+        print(json.dumps({"problem": str(problem)}), flush=True)
+        return 2
+    finally:
+        database.close()
+    return 0
+
+
+def _print_all(lines: Iterator[dict[str, Any]]) -> None:
+    """Print each line as soon as it is known."""
+    for one in lines:
+        print(json.dumps(one, allow_nan=False), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The pages, their live updates, and the application that serves them."""

@@ -1,0 +1,96 @@
+"""What all pages share: settings, users, sessions, the live site, the database, the log, and the templates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hushmq.broker.contract.problem import Problem
+from hushmq.console.access.login_limits import LoginLimits
+from hushmq.console.access.sessions import Session, Sessions
+from hushmq.console.access.users_file import UsersFile
+from hushmq.console.activity.activity_log import ActivityLog, LogKind
+from hushmq.console.background.jobs import Jobs
+from hushmq.console.background.upload_job import StagedPolicy
+from hushmq.console.console_config import ConsoleConfig
+from hushmq.console.pages.render import Renderer
+from hushmq.console.state.changes import Changes
+from hushmq.console.state.live_site import LiveSite
+from hushmq.console.store.device_facts import DeviceFacts, read_closed, read_device_facts
+from hushmq.console.store.read_only_database import ReadOnlyDatabase
+
+FACTS_S = 1.0
+"""What the database says about devices is read again after so many seconds at the earliest."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the database said last, and why it does not answer if it does not."""
+
+    at: float = float("-inf")
+    devices: Mapping[str, DeviceFacts] = field(default_factory=dict)
+    closed: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class ConsoleContext:
+    """One console."""
+
+    config: ConsoleConfig
+    log: Any
+    users: UsersFile = field(init=False)
+    sessions: Sessions = field(default_factory=Sessions)
+    limits: LoginLimits = field(default_factory=LoginLimits)
+    changes: Changes = field(default_factory=Changes)
+    renderer: Renderer = field(default_factory=Renderer)
+    activity: ActivityLog = field(init=False)
+    site: LiveSite = field(init=False)
+    database: ReadOnlyDatabase = field(init=False)
+    facts: Facts = field(default_factory=Facts)
+    jobs: Jobs = field(init=False)
+    staged: StagedPolicy | None = None
+    """A signed policy that waits to be published."""
+    health: Mapping[str, object] | None = None
+    """What the calibrator's /health answered last; None where it is not asked."""
+
+    def __post_init__(self) -> None:
+        self.users = UsersFile(self.config.users_file)
+        self.users.users()
+        self.activity = ActivityLog(self.config.log_file)
+        self.database = ReadOnlyDatabase(self.config.database)
+        self.jobs = Jobs(lambda: self.changes.note("job"))
+        keys = self.config.keys
+        self.site = LiveSite(self.config.cohort, keys.ops, keys.calibrators, self.changes, self.record)
+
+    def record(self, kind: str, subject: str, words: str, *, who: str = "site") -> None:
+        """Append an entry to the log, with where the ledger stands."""
+        for stream, state in self.site.ledgers.items():
+            if state.head is not None:
+                self.activity.ledger_moved(stream, state.entries, state.head)
+        self.activity.add(who, kind, subject, words)  # type: ignore[arg-type]  # callers name one of the kinds
+        self.changes.note("log")
+
+    def viewed(self, session: Session, what: str) -> None:
+        """Log who viewed what."""
+        kind: LogKind = "view"
+        self.record(kind, what, f"viewed {what}", who=session.name)
+
+    async def fresh_facts(self) -> Facts:
+        """What the database says about devices and windows, at most a second old."""
+        now = time.monotonic()
+        if now - self.facts.at > FACTS_S:
+            try:
+                devices, closed = await self.database.read(
+                    lambda db: (read_device_facts(db, time.time()), read_closed(db))
+                )
+                self.facts = Facts(now, devices, closed)
+            except Problem as problem:
+                self.facts = Facts(now, error=str(problem))
+        return self.facts
+
+    def close(self) -> None:
+        self.database.close()
+        self.activity.close()

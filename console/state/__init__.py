@@ -1,0 +1,1 @@
+"""The site as messages from the broker describe it."""

@@ -1,0 +1,70 @@
+"""What is known of one device from its status: the last full report, whether it is on line, and what changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hushmq.broker.contract.messages import Refusal, Status, StreamStatus
+from hushmq.console.state.reasons import reason_in_words
+
+
+@dataclass(slots=True)
+class DeviceRecord:
+    """A device. A last will says only that it is off line: the rest stays as it was reported before."""
+
+    name: str
+    online: bool | None = None
+    """None where the device hides its presence."""
+    policy: int | None = None
+    refused: Refusal | None = None
+    streams: dict[str, StreamStatus] = field(default_factory=dict)
+    heard: float | None = None
+    """When its last message came, in seconds since the epoch; None for one that the broker had kept."""
+    dropping: bool = False
+    """Whether its last report had dropped more ticks than the one before."""
+
+    def update(self, status: Status, *, at: float | None) -> list[tuple[str, str]]:
+        """Take over a report; return what changed: a word for it, and a sentence."""
+        changed: list[tuple[str, str]] = []
+        if status.online != self.online:
+            words = {True: ("online", "on line"), False: ("offline", "off line")}
+            changed.append(words.get(status.online, ("hidden", "hides its presence")))  # type: ignore[arg-type]
+        self.online, self.heard = status.online, at if at is not None else self.heard
+        if status.online is False and status.policy is None and not status.streams:
+            return changed
+        if status.policy != self.policy and status.policy is not None:
+            changed.append(("applied", f"applied policy {status.policy}"))
+        if status.refused is not None and status.refused != self.refused:
+            changed.append(("refused", f"refused policy {_refusal(status.refused)}"))
+        for name, one in status.streams.items():
+            before = self.streams.get(name)
+            if one.noise is not None and (before is None or before.noise != one.noise):
+                changed.append(("applied", f"applied noise {one.noise} of {name}"))
+            if one.refused is not None and (before is None or before.refused != one.refused):
+                changed.append(("refused", f"refused noise of {name} {_refusal(one.refused)}"))
+        more = sum(one.dropped for one in status.streams.values()) - self.dropped
+        self.dropping = bool(self.streams) and more > 0
+        if self.dropping:
+            changed.append(("dropped", f"dropped {more} ticks that nobody had counted"))
+        self.policy, self.refused, self.streams = status.policy, status.refused, dict(status.streams)
+        return changed
+
+    @property
+    def buffered(self) -> int:
+        """Ticks that wait to be seen, over all streams."""
+        return sum(one.buffered for one in self.streams.values())
+
+    @property
+    def dropped(self) -> int:
+        """Ticks that were dropped, over all streams."""
+        return sum(one.dropped for one in self.streams.values())
+
+    def refusals(self) -> list[tuple[str, Refusal]]:
+        """What it refuses: the policy, or noise of a stream."""
+        found = [("policy", self.refused)] if self.refused else []
+        return found + [(name, one.refused) for name, one in self.streams.items() if one.refused]
+
+
+def _refusal(refused: Refusal) -> str:
+    version = "" if refused.version is None else f"{refused.version}: "
+    return f"{version}{reason_in_words(refused.reason)[0]}"

@@ -1,0 +1,83 @@
+"""What a change of a policy would buy and cost: the error of a window, and the attacker's odds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hushmq.broker.contract.policy_message import Policy, StreamPolicy
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.forecast.account_forecast import forecast_accounts
+from hushmq.broker.forecast.window_forecast import window_forecasts
+from hushmq.pufferfish.protocols import Theta
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """One change, and what follows from it under the learned Θ."""
+
+    words: str
+    half_width: float | None
+    """Half the width of a 95% interval of the first window; None where nothing could be released."""
+    scale: float | None
+    public: float
+    operator: float
+    """The budgets."""
+    why_not: str = ""
+
+
+def what_if(policy: Policy, stream: str, thetas: Mapping[str, Theta], devices: int) -> list[WhatIf]:
+    """The policy as it is, with another window, another stream, and other budgets."""
+    mine = policy.streams[stream]
+    name, window = next(iter(mine.windows.items()))
+    public = mine.epsilon.public
+    changes: list[tuple[str, dict[str, StreamPolicy]]] = [
+        ("as it is", {}),
+        (
+            f"one more window like {name}",
+            {stream: _changed(mine, windows={**mine.windows, _new(mine.windows): window})},
+        ),
+        ("one more stream like it", {_new(policy.streams): _changed(mine, share=None)}),
+        (f"ε of the public {2 * public:g}", {stream: _epsilon(mine, public=2 * public)}),
+        (f"ε of the public {public / 2:g}", {stream: _epsilon(mine, public=public / 2)}),
+    ]
+    return [_outcome(words, policy, stream, changed, thetas, devices) for words, changed in changes]
+
+
+def _new(names: Mapping[str, Any]) -> str:
+    return next(name for n in range(2, 99) if (name := f"more-{n}") not in names)
+
+
+def _changed(stream: StreamPolicy, **changes: Any) -> StreamPolicy:
+    return stream.model_copy(update=changes)
+
+
+def _epsilon(stream: StreamPolicy, *, public: float) -> StreamPolicy:
+    operator = max(stream.epsilon.operator, public)
+    return _changed(
+        stream, epsilon=stream.epsilon.model_copy(update={"public": public, "operator": operator})
+    )
+
+
+def _outcome(
+    words: str,
+    policy: Policy,
+    stream: str,
+    changed: Mapping[str, StreamPolicy],
+    thetas: Mapping[str, Theta],
+    devices: int,
+) -> WhatIf:
+    streams = {**policy.streams, **changed}
+    epsilon = streams[stream].epsilon
+    try:
+        other = Policy.model_validate(
+            policy.model_dump() | {"streams": {name: one.model_dump() for name, one in streams.items()}}
+        )
+        known = {name: thetas.get(name, thetas[stream]) for name in streams}
+        found = forecast_accounts(other, known, dict.fromkeys(streams, devices))[stream]
+        windows = window_forecasts(found.account.policy, found.after, devices=devices)
+    except (Problem, ValueError) as error:
+        return WhatIf(words, None, None, epsilon.public, epsilon.operator, str(error).splitlines()[0])
+    scale = found.after.shares[0].scale if found.after.shares else None
+    return WhatIf(words, windows[0].half_width if windows else None, scale, epsilon.public, epsilon.operator)

@@ -1,0 +1,1 @@
+"""What is read from the calibrator's database, which is never written."""

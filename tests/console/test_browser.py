@@ -1,0 +1,143 @@
+"""The console as people use it: in a browser, on a real site with a broker, a calibrator and agents.
+
+One test, because the site and the browser are started once.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from hushmq.broker.contract.messages import encode
+from tests.console.browsed_site import BrowsedSite, browsed_site, wait_for
+from tests.console.browser import check_accessible, chromium, logged_in
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(480)]
+expect.set_options(timeout=90_000)
+
+
+def test_the_console_in_a_browser(tmp_path: Path) -> None:
+    """Each step says what it shows."""
+    with chromium() as browser, browsed_site(tmp_path) as site:
+        with logged_in(browser, site.url, "ann") as page:
+            all_is_well(page)
+            a_window_is_released_and_drawn(page, site)
+            a_device_goes_off_line_and_comes_back(page, site)
+            a_promise_is_read(page, site)
+            a_ledger_is_verified(page, site)
+            a_policy_is_refused_and_mended(page, site, tmp_path)
+        a_viewer_is_kept_out(browser, site)
+
+
+def all_is_well(page: Page) -> None:
+    """The first page says so without a reload, once all devices are on line and a window has closed."""
+    expect(page.locator(".verdict h2")).to_have_text("All is well")
+    expect(page.locator("[data-test=devices] .big")).to_have_text("3 of 3")
+    expect(page.locator("[data-test=calibrator] .big")).to_have_text("closing windows")
+    check_accessible(page)
+
+
+def a_window_is_released_and_drawn(page: Page, site: BrowsedSite) -> None:
+    """The picture grows by itself; a key shows what a release says and cost."""
+    page.goto(f"{site.url}/releases")
+    words = page.locator(".chart-head .small").first
+    before = int(re.findall(r"(\d+) releases", words.inner_text())[0])
+    expect(words).not_to_contain_text(re.compile(rf"\b{before} releases"))
+    assert int(re.findall(r"(\d+) releases", words.inner_text())[0]) > before
+    chart = page.locator(".chart")
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    expect(chart.locator(".tip")).to_contain_text("noise of scale")
+    expect(chart.locator(".tip")).to_contain_text("of ε = 2")
+    with page.expect_download() as started:
+        page.get_by_role("link", name="table (CSV)").click()
+    assert started.value.path().read_text().startswith("entry,first,last")
+    check_accessible(page)
+
+
+def a_promise_is_read(page: Page, site: BrowsedSite) -> None:
+    """Losses are drawn against the budgets, and the evidence for Θ is computed at a click."""
+    page.goto(f"{site.url}/promise")
+    expect(page.locator("h1")).to_have_text("The promise")
+    expect(page.locator(".chart").first).to_be_visible()
+    check_accessible(page)
+    page.get_by_role("button", name="Compute now").click()
+    page.wait_for_url("**#evidence")
+    wait_for(lambda: page.goto(f"{site.url}/promise") and "would not have shown" in page.content())
+    check_accessible(page)
+
+
+def a_ledger_is_verified(page: Page, site: BrowsedSite) -> None:
+    """In the background, at a click; the checks come one by one, and the log's is among them."""
+    page.goto(f"{site.url}/ledger")
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.locator("[data-test=verify] h2")).to_have_text("The ledger is right")
+    expect(page.locator(".checks li.good")).not_to_have_count(0)
+    expect(page.locator(".checks")).to_contain_text("log as it was written")
+    check_accessible(page)
+    page.goto(f"{site.url}/log?show=job")
+    expect(page.locator("tbody")).to_contain_text("started to verify the ledger")
+    check_accessible(page)
+
+
+def a_policy_is_refused_and_mended(page: Page, site: BrowsedSite, folder: Path) -> None:
+    """Sliders move the odds; a policy above the devices' own limit is refused, in words; a better one is applied."""
+    page.goto(f"{site.url}/plan")
+    page.locator("#public").fill("1")
+    expect(page.locator("[data-plan-outcome]")).to_contain_text("≤ 73.2%")
+    check_accessible(page)
+    for epsilon, version, words in ((6.0, 2, "Not every device has applied it"), (4.0, 3, "has applied it")):
+        page.goto(f"{site.url}/plan")
+        stream = site.plan.policy.streams["motion"]
+        budget = stream.epsilon.model_copy(update={"operator": epsilon})
+        changed = {"motion": stream.model_copy(update={"epsilon": budget})}
+        policy = site.plan.policy.model_copy(update={"version": version, "streams": changed})
+        file = folder / f"signed-{version}.json"
+        file.write_bytes(encode(site.plan.ops_key.sign(policy)))
+        page.set_input_files("#file", file)
+        page.get_by_role("button", name="Show what would change").click()
+        expect(page.locator("[data-test=rollout] pre")).to_contain_text(f"policy {version - 1} → {version}")
+        page.get_by_role("button", name=f"Publish policy {version}").click()
+        expect(page.locator("[data-test=rollout] h3")).to_contain_text(words)
+        if version == 2:
+            page.goto(f"{site.url}/devices?show=refusing")
+            row = page.locator("tr[data-device=wearable-2]")
+            expect(row).to_contain_text("ε is above the device's own limit")
+    page.goto(f"{site.url}/devices")
+    expect(page.locator("tr[data-device=wearable-2] .badge").first).to_have_text("on line")
+
+
+def a_device_goes_off_line_and_comes_back(page: Page, site: BrowsedSite) -> None:
+    """Its row follows, its history says when, and the first page has it among the alarms meanwhile."""
+    page.get_by_role("link", name="Devices", exact=True).first.click()
+    badge = page.locator("tr[data-device=wearable-1] .badge")
+    expect(badge).to_have_text("on line")
+    check_accessible(page)
+    site.stop_agent("wearable-1")
+    expect(badge).to_have_text("off line")
+    page.goto(f"{site.url}/")
+    expect(page.locator(".alarm", has_text="1 device off line")).to_be_visible()
+    page.goto(f"{site.url}/devices/wearable-1")
+    site.start_agent("wearable-1")
+    history = page.locator(".history li span")
+    expect(history.filter(has_text="on line")).to_have_count(2)
+    expect(history.filter(has_text="off line")).to_have_count(1)
+    check_accessible(page)
+
+
+def a_viewer_is_kept_out(browser: Browser, site: BrowsedSite) -> None:
+    """A viewer has a shorter menu; the address of another page leads to an explanation, and nothing is shown."""
+    with logged_in(browser, site.url, "vic", scheme="dark", width=390, height=844) as page:
+        expect(page.locator(".verdict")).to_contain_text("You see what the public may see")
+        assert page.get_by_role("link", name="Devices", exact=True).count() == 0
+        assert "wearable" not in page.content()
+        check_accessible(page)
+        page.goto(f"{site.url}/releases")
+        expect(page.locator(".chart")).to_be_visible()
+        assert page.get_by_role("button", name="Verify now").count() == 0
+        page.goto(f"{site.url}/devices")
+        expect(page.locator("h1")).to_have_text("This page is for operators")
+        assert "wearable" not in page.content()
