@@ -69,7 +69,7 @@ USES = (
     Use(
         "Read releases",
         "Histograms as they are published: [read_releases.py](../examples/read_releases.py).",
-        ("ReleaseReader", "read_release", "Release"),
+        ("ReleaseReader", "read_release", "releases", "Release"),
     ),
     Use(
         "Open a ledger",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("pufferfish", "broker", "agent", "calibrator", "hushmq", "evaluation", "tests")
+PACKAGES = ("pufferfish", "broker", "agent", "calibrator", "console", "hushmq", "evaluation", "tests")
 NO_CODE = {
     tokenize.COMMENT,
     tokenize.DEDENT,

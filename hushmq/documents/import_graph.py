@@ -21,6 +21,7 @@ COLOURS = {
     "agent": "#d9ecd9",
     "broker": "#f1ead0",
     "calibrator": "#d5e4f3",
+    "console": "#f3d9e4",
     "pufferfish": "#e7dcf0",
     "evaluation": "#f3e3cf",
 }

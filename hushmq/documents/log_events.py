@@ -14,8 +14,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = Path("docs/log-events.md")
-PACKAGES = ("agent", "broker", "calibrator", "evaluation", "hushmq", "pufferfish")
-PROGRAMS = {"agent": "The agent", "broker": "Connections and brokers", "calibrator": "The calibrator"}
+PACKAGES = ("agent", "broker", "calibrator", "console", "evaluation", "hushmq", "pufferfish")
+PROGRAMS = {
+    "agent": "The agent",
+    "broker": "Connections and brokers",
+    "calibrator": "The calibrator",
+    "console": "The console",
+}
 
 LEVELS = ("debug", "info", "warning", "error", "critical", "exception")
 LOGGERS = {"log", "_log", "logger", "_logger"}
@@ -55,10 +60,16 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "If it repeats, another client uses the same identity, or the network is unstable.",
     ),
     "broker_running": ("`hushmq broker run` has started the broker.", ""),
+    "console_started": (
+        "The console serves pages at `url`; its log has so many entries and this head.",
+        "Keep the head elsewhere, with this line: the log's chain must reach it for ever.",
+    ),
+    "console_stopped": ("The console has ended; its log has so many entries and this head.", ""),
     "broker_stopped": ("The broker has ended.", ""),
     "broker_unusable": (
-        "The broker cannot be reached, or refuses the connection; it is tried again.",
-        "Check address, certificates and the broker's log.",
+        "The broker cannot be reached, refuses or ends the connection; it is tried again. `error` says where "
+        "another client has the same name, or seems to.",
+        "Check address, certificates and the broker's log. A name may run once: look for a second process, or a copy.",
     ),
     "callback_failed": ("A handler of a message raised an exception; the message is lost.", "Report it."),
     "clock_set_back": (
@@ -96,6 +107,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "inbox_full": (
         "Messages arrive faster than they are counted and are dropped; devices send them again.",
         "Use more shards or a faster disk if it persists.",
+    ),
+    "folder_is_older": (
+        "More was counted of this device than its folder has used: it is an older image, or a copy of one in use.",
+        "Make sure that only one device uses the identity; for a second device, `hushmq broker add-device`.",
     ),
     "late_release": ("A device's release arrived after its window was aggregated; it is not counted.", ""),
     "left_out": (
@@ -135,6 +150,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Nothing can take it back. Tell who was promised; look for a sensor or a use that has changed, and widen "
         "`theta.start`.",
     ),
+    "publish_refused": (
+        "The broker forbids this topic to this identity (MQTT 5 only; said once for each topic).",
+        "Compare the identity with the rights in site.toml: or renew the broker's configuration.",
+    ),
     "quarantined": (
         "A device sent invalid messages and is ignored for a while.",
         "Find out what sends under its identity.",
@@ -152,6 +171,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "See `reason` and `detail`.",
     ),
     "release_refused": ("A window was not released because the budget does not allow it.", "See `why`."),
+    "release_unusable": (
+        "A stored release of a device breaks a rule that came later: the window was aggregated without it.",
+        "Look at the device: no honest one makes such a release.",
+    ),
     "released": (
         "A window was charged, released and published; `filled` of its ticks had not arrived.",
         "If many are filled, see which devices are offline, or raise `grace_s`.",
@@ -169,6 +192,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "setting_restored": (
         "A signed setting that the database lacks, after a restore, was inserted so that its version is not reused.",
         "",
+    ),
+    "seen_is_ahead": (
+        "`seen` claims ticks more than an hour ahead of this device's clock: nothing is given up for them.",
+        "Set the device's clock; if it is right, find out who publishes under the calibrator's identity.",
     ),
     "settings_refused": (
         "The changed configuration file of the calibrator is invalid; it keeps its present configuration.",
@@ -191,6 +218,15 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "states_outside_theta": (
         "The device's own states seem not to behave like Θ; of 1,000 devices whose states do, one would log this.",
         "See `hushmq agent status`, and push a policy with a Θ that holds for the stream.",
+    ),
+    "storage_away": (
+        "The database or the file of marks cannot be written: nothing is counted, charged or published meanwhile.",
+        "See `why`: a server that is down, a full disk, a lock, a file that is gone. It goes on by itself.",
+    ),
+    "storage_back": ("The calibrator writes again; it has started anew from what is stored.", ""),
+    "stream_failed": (
+        "The windows of a stream could not be closed; nothing was charged or published, the other streams go on.",
+        "It is tried again every minute. Report `why`, which names the class of the error.",
     ),
     "stored_policy_refused": (
         "The policy in the database breaks a rule of a later release: no window is closed, no setting made.",

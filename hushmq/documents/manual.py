@@ -57,7 +57,7 @@ def sections(parser: argparse.ArgumentParser, *, level: int) -> Iterator[str]:
             below = action.choices
             rows += [f"| `{one.dest}` | {_cell(one.help or '')} |" for one in action._choices_actions]
         elif not isinstance(action, argparse._HelpAction) and action.help != argparse.SUPPRESS:
-            rows.append(f"| `{_cell(_usage(action))}` | {_cell(_help(action))} |")
+            rows.append(f"| `{_cell(option_usage(action))}` | {_cell(option_help(action))} |")
     if rows:
         yield "\n".join([f"| {'subcommand or option' if below else 'option'} | |", "|---|---|", *rows]) + "\n"
     if parser.epilog:
@@ -66,7 +66,8 @@ def sections(parser: argparse.ArgumentParser, *, level: int) -> Iterator[str]:
         yield from sections(child, level=level + 1)
 
 
-def _usage(action: argparse.Action) -> str:
+def option_usage(action: argparse.Action) -> str:
+    """An option or argument as it is written on the command line."""
     names = ", ".join(action.option_strings)
     if action.nargs == 0:
         return names
@@ -75,7 +76,8 @@ def _usage(action: argparse.Action) -> str:
     return f"{names} {words}".strip()
 
 
-def _help(action: argparse.Action) -> str:
+def option_help(action: argparse.Action) -> str:
+    """What an option or argument is for."""
     required = "" if not action.option_strings or not action.required else " (required)"
     return f"{(action.help or '') % {**vars(action), 'prog': 'hushmq'}}{required}"
 

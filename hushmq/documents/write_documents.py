@@ -1,6 +1,7 @@
 """Write the reference documents from the code they describe: `python -m hushmq.documents.write_documents [--check]`.
 
-A module that can write one has its `PATH`, relative to the repository, and `document()`, its text.
+A module that can write one has its `PATH`, relative to the repository, and `document()`, its text; one that writes
+passages of several documents has `documents()`, the text of each by its path.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ WRITERS = (
     "hushmq.documents.log_events",
     "hushmq.agent.agent_reference",
     "hushmq.calibrator.calibrator_reference",
+    "hushmq.console.console_reference",
     "hushmq.broker.reference.site_reference",
+    "hushmq.broker.reference.policy_reference",
     "hushmq.broker.reference.asyncapi",
     "hushmq.broker.reference.topics_page",
+    "hushmq.evaluation.benchmarks.benchmarks_page",
+    "hushmq.evaluation.benchmarks.measured_blocks",
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,9 +35,11 @@ def stale(writers: Iterable[str]) -> dict[Path, str]:
     found = {}
     for name in writers:
         writer = import_module(name)
-        path, text = ROOT / writer.PATH, writer.document()
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            found[path] = text
+        texts = writer.documents() if hasattr(writer, "documents") else {writer.PATH: writer.document()}
+        for place, text in texts.items():
+            path = ROOT / place
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                found[path] = text
     return found
 
 

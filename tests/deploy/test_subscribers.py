@@ -45,11 +45,19 @@ def test_the_share_and_its_error() -> None:
     assert float(rendered(first["value_template"])) == round(RELEASE.frequencies[1] * 100, 1)
     attributes = json.loads(rendered(first["json_attributes_template"]))
     assert attributes["standard_error"] == RELEASE.standard_errors[1]
-    assert attributes["state"] == RELEASE.states[1]
+    assert attributes["share_of"] == RELEASE.states[1]
+    assert "state" not in attributes  # Home Assistant drops an attribute of this name
     assert attributes["smoothed"] is None
     smoothed = json.loads(rendered(first["json_attributes_template"], smoothed=[0.6, 0.4]))
     assert smoothed["smoothed"] == 0.4
     assert first["json_attributes_topic"] == first["state_topic"]
+
+
+def test_the_loss_and_its_budget() -> None:
+    """The second sensor is the loss, with the budget beside it: what is left would read as if it ran out."""
+    second = SENSORS[1]
+    assert float(rendered(second["value_template"])) == round(RELEASE.loss, 3)
+    assert json.loads(rendered(second["json_attributes_template"])) == {"budget": RELEASE.budget}
 
 
 def test_ids_are_unique() -> None:

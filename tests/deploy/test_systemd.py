@@ -29,6 +29,19 @@ def test_systemd_finds_nothing_wrong(unit: Path, tmp_path: Path) -> None:
     assert not complaints
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_exposes_little(unit: Path) -> None:
+    """systemd's own measure of what a service could reach is below 3 of 10, where 7 is what a unit has without care."""
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=30", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_the_command_is_one(unit: Path) -> None:
     """A unit starts an existing command of hushmq with valid options."""
