@@ -28,12 +28,14 @@ from hushmq.evaluation.benchmarks.benchmark_run import (
     read_run,
     run_path,
 )
+from hushmq.evaluation.benchmarks.published_rows import number, publish
 
 BENCHMARKS = {
     "agent": "agent_speed",
     "binary": "calibration_speed",
     "brokers": "broker_speed",
     "calibrator": "calibrator_speed",
+    "console": "console_speed",
     "draw": "draw_speed",
     "estimate": "estimate_speed",
     "load": "device_load",
@@ -41,14 +43,29 @@ BENCHMARKS = {
     "mqm": "markov_quilt_speed",
     "own": "device_settings_speed",
     "peers": "peer_speed",
+    "pricing": "pricing_speed",
     "quilt": "tilted_quilt_speed",
+    "regimes": "regime_speed",
     "sanitize": "sanitize_speed",
     "start": "first_release",
+    "startup": "start_up_speed",
+    "steady": "ingest_speed",
     "timeline": "timeline_speed",
+    "windows": "window_speed",
 }
 """By name, the module that measures it."""
 
-HELPERS = {"benchmark_cohort", "benchmark_row", "benchmark_run", "load_processes"}
+HELPERS = {
+    "benchmark_cohort",
+    "benchmark_row",
+    "benchmark_run",
+    "benchmarks_page",
+    "console_process",
+    "growth",
+    "load_processes",
+    "measured_blocks",
+    "published_rows",
+}
 """Modules of this package that measure nothing."""
 
 FOLDER = Path("results/bench")
@@ -58,6 +75,7 @@ examples:
   make bench ARGS="draw sanitize"             two of them, beside the last run that has them
   make bench ARGS="draw --against FILE"       beside one run, from results/bench or from elsewhere
   make bench ARGS="draw --json" > rows.json   the rows as one JSON object, progress on stderr
+  make bench ARGS="draw --publish" docs       let docs/benchmarks.md and whoever quotes it have these rows
 """
 COLUMNS: tuple[tuple[str, int, JustifyMethod], ...] = (
     ("benchmark", 52, "left"),
@@ -87,6 +105,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     run, path = Run(machine_facts(now=now)), run_path(args.out, now=now)
     shown = Console(width=170, stderr=args.json, highlight=False, markup=False)
     _measure(args.name or list(BENCHMARKS), run, path, earlier, shown)
+    if args.publish:
+        print(
+            f"benchmarks: published {', '.join(publish(run)) or 'nothing'}: make docs writes them",
+            file=sys.stderr,
+        )
     if args.json:
         print(json.dumps({name: [asdict(row) for row in rows] for name, rows in run.results.items()}))
     for name, error in run.failed.items():
@@ -104,6 +127,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("name", nargs="*", help=f"which to run (default: all): {', '.join(BENCHMARKS)}")
     parser.add_argument("--json", action="store_true", help="print one JSON object; the table goes to stderr")
+    parser.add_argument(
+        "--publish", action="store_true", help="replace the rows of docs/benchmarks.json by those of this run"
+    )
     parser.add_argument("--list", action="store_true", help="say what each benchmark measures, and run none")
     parser.add_argument(
         "--against",
@@ -150,17 +176,12 @@ def _subject(name: str) -> str:
 
 
 def _cells(benchmark: str, row: Row, last: float | None) -> Table:
-    value = "–" if row.value is None else f"{_number(row.value)} {row.unit}"
-    before = "" if last is None else _number(last)
+    value = "–" if row.value is None else f"{number(row.value)} {row.unit}"
+    before = "" if last is None else number(last)
     if last and row.value is not None:
         before += f" ({row.value / last - 1:+.0%})"
-    ratio = "" if row.ratio is None else f"{_number(row.ratio, digits=3)}×"
+    ratio = "" if row.ratio is None else f"{number(row.ratio, digits=3)}×"
     return _line(f"{benchmark}: {row.name}", value, before, row.against, ratio, row.aim)
-
-
-def _number(value: float, *, digits: int = 4) -> str:
-    """So many significant digits, and all those before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
 def _line(*cells: str) -> Table:

@@ -222,20 +222,25 @@ COMPARED = (
 )
 
 
-def misfit(
-    data: Path, epsilons: Sequence[float], *, seed: int
-) -> Iterator[tuple[float, Misfit, BinaryTheta]]:
-    """The recordings, above or below their mean, through noise for Θ = MIDDLE: misfit, and the cohort's region."""
+def recorded_states(data: Path) -> dict[str, NDArray[np.bool_]]:
+    """Whether each beat of the recordings N1 … N11 is at or above its recording's mean."""
     beats: dict[str, list[float]] = {}
     with gzip.open(data, "rt", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             beats.setdefault(row["subject"], []).append(float(row["hr_bpm"]))
+    return {subject: np.array(rates) >= np.mean(rates) for subject, rates in beats.items()}
+
+
+def misfit(
+    data: Path, epsilons: Sequence[float], *, seed: int
+) -> Iterator[tuple[float, Misfit, BinaryTheta]]:
+    """The recordings, above or below their mean, through noise for Θ = MIDDLE: misfit, and the cohort's region."""
+    recorded = recorded_states(data)
     rng = np.random.default_rng(seed)
     for epsilon in epsilons:
-        setting = BinaryScenario("recorded", epsilon, len(beats), 22_000, MIDDLE)
+        setting = BinaryScenario("recorded", epsilon, len(recorded), 22_000, MIDDLE)
         sums = []
-        for rates in beats.values():
-            states = np.array(rates) >= np.mean(rates)
+        for states in recorded.values():
             flips = rng.random(len(states)) < np.where(states, setting.noise.rho1, setting.noise.rho0)
             sums.append(BinarySums())
             sums[-1].add((states ^ flips).astype(np.uint8).tobytes())

@@ -30,7 +30,6 @@ from hushmq.broker.contract.topics import Topics, parse
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.broker.service.log import logger
-from hushmq.demo.demo_processes import DemoProcesses
 from hushmq.evaluation.replay.replay_site import (
     COHORT,
     STREAM,
@@ -45,6 +44,7 @@ from hushmq.evaluation.replay.replay_site import (
     write_calibrator,
 )
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.setup.child_processes import ChildProcesses
 
 DATA = Path("../shared/data/meditation/normal_N1-N11.csv.gz")
 PATIENCE_S = 60.0
@@ -159,7 +159,7 @@ def run_replay(sleepers: Sequence[Sleeper], plan: ReplayPlan, report: Callable[[
     """Starts all processes, pushes the policy, waits for the last window and stops all processes."""
     with tempfile.TemporaryDirectory() as name, replay_broker(Path(name), sleepers) as (server, keys):
         folder = Path(name)
-        stage = DemoProcesses()
+        stage = ChildProcesses()
         with Listener(server) as ears:
             try:
                 config = write_calibrator(folder, server, keys)
@@ -181,7 +181,7 @@ def run_replay(sleepers: Sequence[Sleeper], plan: ReplayPlan, report: Callable[[
 
 
 def _wait_for_the_last_window(
-    stage: DemoProcesses,
+    stage: ChildProcesses,
     received: ReceivedMessages,
     plan: ReplayPlan,
     devices: int,
