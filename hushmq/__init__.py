@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         optimal_noise,
         price,
     )
+    from hushmq.api.release_history import releases
     from hushmq.api.release_reader import Rejected, Release, ReleaseReader, read_release
     from hushmq.broker.contract.problem import Problem
 
@@ -44,6 +45,7 @@ __all__ = [
     "optimal_noise",
     "price",
     "read_release",
+    "releases",
 ]
 
 _MODULES = {
@@ -65,6 +67,7 @@ _MODULES = {
     "optimal_noise": "hushmq.api.privacy_loss",
     "price": "hushmq.api.privacy_loss",
     "read_release": "hushmq.api.release_reader",
+    "releases": "hushmq.api.release_history",
 }
 
 

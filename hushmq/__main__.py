@@ -39,6 +39,10 @@ EVALUATION = "hushmq.evaluation"
 """The package that is a separate distribution, which a device does not install."""
 COMMANDS = {
     "demo": Entry("hushmq.demo", "run the whole loop on this machine for half a minute", "demo"),
+    "plan": Entry("hushmq.plan.plan_command", "what can be had: noise, errors, traffic, odds", "evaluation"),
+    "init": Entry("hushmq.setup.init_command", "make a site: keys, broker, calibrator, policy"),
+    "up": Entry("hushmq.setup.up_command", "run a whole site on this machine", "demo"),
+    "device": Entry("hushmq.setup.device_command", "let devices join a site, list them, shut them out"),
     "agent": Entry("hushmq.agent.agent_commands", "the daemon on a device"),
     "broker": Entry("hushmq.broker.commands.broker_commands", "run or configure a broker", "broker"),
     "keys": Entry("hushmq.broker.commands.keys_command", "create and show signing keys"),
@@ -47,10 +51,15 @@ COMMANDS = {
         "the server: ingest, estimate, push, charge, release",
         "calibrator",
     ),
+    "policy": Entry("hushmq.broker.commands.policy_command", "sign a policy where the key of ops is"),
     "push": Entry(
         "hushmq.broker.commands.push_command", "check, sign and publish a policy, and follow its roll-out"
     ),
     "watch": Entry("hushmq.broker.commands.watch_command", "print releases and status as they arrive"),
+    "console": Entry(
+        "hushmq.console.console_commands", "the web page for operators and privacy officers", "console"
+    ),
+    "releases": Entry("hushmq.releases_command", "export and plot what was released", "calibrator"),
     "calibrate": Entry("hushmq.commands.calibrate_command", "noise for a given loss"),
     "price": Entry("hushmq.commands.price_command", "loss of a given noise"),
     "audit": Entry("hushmq.audit", "try to refute a claimed loss by sampling the noise"),
@@ -69,6 +78,9 @@ COMMANDS = {
         "evaluation",
     ),
     "explain": Entry("hushmq.explain", "plots of loss, noise and timelines", "evaluation"),
+    "completion": Entry(
+        "hushmq.documents.shell_completion", "a script with which a shell completes commands", "completion"
+    ),
 }
 
 

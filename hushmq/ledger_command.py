@@ -32,7 +32,9 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="price|show|plot|verify|export")
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="price|show|plot|verify|disclose|export"
+    )
     ledger_cli.configure(actions)
     plotting = actions.add_parser("plot", help="both losses over time, beside their budgets", epilog=PLOTS)
     ledger_cli.add_where(plotting)

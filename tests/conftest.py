@@ -1,6 +1,6 @@
 """Real brokers for every test that opens a socket: `broker` runs the test on NATS and on Mosquitto.
 
-The site has the cohort "test" and the identities "ops", "calibrator", "subscriber", "wearable-1" to
+The site has the cohort "test" and the identities "ops", "calibrator", "subscriber", "console", "wearable-1" to
 "wearable-3". Each test gets its own process, on a free port, with an empty folder.
 """
 
@@ -26,6 +26,7 @@ SITE = Site(
         Identity("ops", "ops", "ops-secret"),
         Identity("calibrator", "calibrator", "calibrator-secret"),
         Identity("subscriber", "subscriber", "subscriber-secret"),
+        Identity("console", "console", "console-secret"),
         *(Identity("device", f"wearable-{n}", f"wearable-{n}-secret") for n in (1, 2, 3)),
     ),
 )

@@ -90,7 +90,7 @@ def in_checkout(package: str) -> set[str]:
     return {f"{prefix}/{path.relative_to(folder)}" for path in found}
 
 
-PARTS = ("agent", "broker", "calibrator", "pufferfish")
+PARTS = ("agent", "broker", "calibrator", "console", "pufferfish")
 
 
 def test_the_wheel_holds_every_module_of_hushmq_and_nothing_else(wheel: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_device_has_one_module_that_works(device: Environment) -> None:
     assert "the daemon on a device" in device.run("-m", "hushmq", "--help")
     assert "run the daemon" in device.run("-m", "hushmq", "agent", "--help")
     device.run("-c", "import hushmq.agent.daemon, hushmq.pufferfish")
-    for name in ("agent", "broker", "calibrator", "evaluation", "pufferfish"):
+    for name in ("agent", "broker", "calibrator", "console", "evaluation", "pufferfish"):
         assert f"No module named {name!r}" in device.run("-c", f"import {name}", code=1)
 
 

@@ -24,7 +24,8 @@ from tests.agent.peer import write_config
 from tests.deploy.command import parse
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md"]
+BY_HAND = ROOT / "deploy" / "README.md"
+PAGES = [ROOT / "README.md", BY_HAND]
 KEY = str(PrivateKey(b"k" * 32).public)
 
 
@@ -64,14 +65,14 @@ def test_a_command_is_taken(words: list[str]) -> None:
 
 
 def settings(first: str) -> dict[str, Any]:
-    """The README's settings file that begins with a setting, its keys filled in."""
-    (text,) = (block for block in blocks(ROOT / "README.md", "toml") if block.startswith(first))
+    """The settings file, set up by hand, that begins with a setting, its keys filled in."""
+    (text,) = (block for block in blocks(BY_HAND, "toml") if block.startswith(first))
     return tomllib.loads(text.replace("…", KEY))
 
 
 def test_the_policy_is_one() -> None:
     """As `hushmq push` reads it."""
-    (text,) = (block for block in blocks(ROOT / "README.md", "toml") if "[streams.presence]" in block)
+    (text,) = (block for block in blocks(BY_HAND, "toml") if "[streams.presence]" in block)
     Policy.model_validate_json(json.dumps(tomllib.loads(text) | {"version": 1}))
 
 
@@ -106,7 +107,7 @@ def test_the_agents_settings_are_right() -> None:
 
 def test_the_calibrators_settings_are_right() -> None:
     """As `hushmq calibrator check-config` reads them."""
-    text = next(block for block in blocks(ROOT / "README.md", "toml") if "database =" in block)
+    text = next(block for block in blocks(BY_HAND, "toml") if "database =" in block)
     CalibratorConfig.model_validate(tomllib.loads(text.replace("…", KEY)))
 
 

@@ -14,7 +14,7 @@ import pytest
 from hushmq.documents.links import documents
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("agent", "broker", "calibrator", "evaluation", "hushmq", "pufferfish")
+PACKAGES = ("agent", "broker", "calibrator", "console", "evaluation", "hushmq", "pufferfish")
 
 
 @dataclass(frozen=True)

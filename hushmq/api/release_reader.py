@@ -13,7 +13,7 @@ from hushmq.broker.contract.messages import Release, decode
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.broker.contract.topics import Topics, parse
 from hushmq.broker.mqtt.connection import Connection
-from hushmq.broker.mqtt.endpoint import Endpoint, Tls
+from hushmq.broker.mqtt.endpoint import Endpoint, Tls, refuse_clear_text
 from hushmq.broker.service.log import logger
 
 __all__ = ["Rejected", "Release", "ReleaseReader", "read_release"]
@@ -49,8 +49,9 @@ class ReleaseReader:
         ca: Path | None = None,
         certificate: Path | None = None,
         certificate_key: Path | None = None,
+        password_in_clear_text: bool = False,
     ) -> None:
-        """Raises Problem on a bad address, certificate or cohort.
+        """Raises Problem on a bad address, certificate or cohort, and where a password would be sent in clear text.
 
         Args:
             brokers: `mqtt://host[:port]` or `mqtts://host[:port]`; several, the nodes of a cluster, are tried in turn.
@@ -60,9 +61,12 @@ class ReleaseReader:
             ca: A PEM file with the authorities that vouch for the broker; the system's by default.
             certificate: One's own certificate, a PEM file.
             certificate_key: The key of that certificate.
+            password_in_clear_text: Send it without TLS to other hosts, too, where everybody on the network can read it.
         """
         tls = Tls(ca, certificate, certificate_key) if ca or certificate or certificate_key else None
         endpoints = [Endpoint.parse(url, username=username, password=password, tls=tls) for url in brokers]
+        if not password_in_clear_text:
+            refuse_clear_text(endpoints, setting="brokers", risk="password_in_clear_text=True")
         try:
             topics = Topics(cohort)
         except ValueError as error:

@@ -14,7 +14,8 @@ from hushmq.pufferfish.binary import stream_loss
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.bisection import bisection
-from hushmq.pufferfish.thinning.stride_search import StridedNoise
+from hushmq.pufferfish.thinning import theta_strides
+from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error
 
 Stride = int | Literal["auto"]
 
@@ -45,7 +46,10 @@ class StreamModel(Protocol):
 
 @dataclass(frozen=True)
 class IntervalModel:
-    """Every chain with q and r in intervals; of a single one, every m-th tick may be published."""
+    """Every chain with q and r in intervals, of which every m-th tick is published.
+
+    The price of a single chain is exact (docs/theory-regimes.md, Theorem R3), that of several is Theorem R5's.
+    """
 
     theta: BinaryTheta
     in_words: str
@@ -60,7 +64,11 @@ class IntervalModel:
             return 1, stream_loss.optimal_noise(self.theta, epsilon, adversary, self.weights)
         from hushmq.pufferfish.thinning import strided_noise  # noqa: PLC0415  # needs numpy
 
-        q, r = self._single()
+        if not self.theta.single:
+            if stride == "auto":
+                stride = least_error(self.strides(epsilon, adversary)).stride
+            return stride, self.theta.optimal_noise(epsilon, adversary, stride=stride)
+        q, r = self.theta.q_low, self.theta.r_low
         if stride == "auto":
             best = strided_noise.best_stride(q, r, epsilon, adversary)
         else:
@@ -72,12 +80,17 @@ class IntervalModel:
             return stream_loss.loss(self.theta, tau0=noise.tau0, tau1=noise.tau1, adversary=adversary)
         from hushmq.pufferfish.thinning.strided_chain import strided_loss  # noqa: PLC0415  # needs numpy
 
-        return strided_loss(*self._single(), *noise.tilts, stride=stride, adversary=adversary)
+        if not self.theta.single:
+            return self.theta.constant_loss(*noise.tilts, adversary, stride=stride)
+        q, r = self.theta.q_low, self.theta.r_low
+        return strided_loss(q, r, *noise.tilts, stride=stride, adversary=adversary)
 
     def strides(self, epsilon: float, adversary: Adversary) -> list[StridedNoise]:
         from hushmq.pufferfish.thinning import strided_noise  # noqa: PLC0415  # needs numpy
 
-        return strided_noise.strides(*self._single(), epsilon, adversary)
+        if not self.theta.single:
+            return theta_strides.strides(self.theta, epsilon, adversary)
+        return strided_noise.strides(self.theta.q_low, self.theta.r_low, epsilon, adversary)
 
     def count_scale(self, epsilon: float) -> float:
         """1/τ with τ the largest tilt within ε (docs/theory.md, Theorem 3).
@@ -95,13 +108,6 @@ class IntervalModel:
             )
         return 1.0 / low
 
-    def _single(self) -> tuple[float, float]:
-        if not self.theta.single:
-            raise Problem(
-                "--stride: it needs one chain, not intervals: give --q and --r one number each, or --stride 1"
-            )
-        return self.theta.q_low, self.theta.r_low
-
 
 class RegimeModel:
     """A chain with hidden regimes, against the prior adversary."""
@@ -111,10 +117,10 @@ class RegimeModel:
     def __init__(self, path: Path) -> None:
         # Needs numpy, which a device does not have.
         from hushmq.commands.regime_file import read_regimes  # noqa: PLC0415
-        from hushmq.pufferfish.regimes import regime_noise  # noqa: PLC0415
+        from hushmq.pufferfish.regimes import regime_noise, regime_tilts  # noqa: PLC0415
 
         self.in_words = f"--regimes {path}"
-        self._chain, self._engine = read_regimes(path), regime_noise
+        self._chain, self._engine, self._tilts = read_regimes(path), regime_noise, regime_tilts
 
     def noise(self, epsilon: float, adversary: Adversary, stride: Stride) -> tuple[int, BinaryNoise]:
         check_regime_adversary(adversary)
@@ -125,16 +131,16 @@ class RegimeModel:
 
     def loss(self, noise: BinaryNoise, adversary: Adversary, stride: int) -> float:
         check_regime_adversary(adversary)
-        return self._engine.loss(self._chain, *noise.tilts, stride)
+        return self._tilts.loss(self._chain, *noise.tilts, stride)
 
     def strides(self, epsilon: float, adversary: Adversary) -> list[StridedNoise]:
         check_regime_adversary(adversary)
         return self._engine.strides(self._chain, epsilon)
 
     def count_scale(self, epsilon: float) -> float:
-        low, high = sorted(self._engine.largest_tilts(self._chain, epsilon))
+        low, high = sorted(self._tilts.largest_tilts(self._chain, epsilon))
         low, _ = bisection(
-            lambda tau: self._engine.loss(self._chain, tau, tau) <= epsilon, low / 2, high, relative=1e-6
+            lambda tau: self._tilts.loss(self._chain, tau, tau) <= epsilon, low / 2, high, relative=1e-6
         )
         return 1.0 / low
 

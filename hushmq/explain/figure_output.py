@@ -30,8 +30,12 @@ def show(figure: Figure, *, output: Path | None, as_json: bool) -> None:
 def _save(figure: Figure, path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise Problem(f"--output: {path} does not end in {' or '.join(SUFFIXES)}")
-    from hushmq.explain.picture import save  # noqa: PLC0415  # matplotlib, only for pictures
-
+    try:
+        from hushmq.explain.picture import save  # noqa: PLC0415  # matplotlib, only for pictures
+    except ModuleNotFoundError as error:
+        raise Problem(
+            f"--output: a picture needs {error.name}, which is not installed: pip install 'hushmq[evaluation]'"
+        ) from None
     try:
         save(figure, path)
     except OSError as error:

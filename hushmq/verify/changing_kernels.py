@@ -32,7 +32,7 @@ _1 = Decimal(1)
 class Step:
     """The largest step of X for the chain (q, r), where the expected odds lie between two bounds; None: anywhere."""
 
-    def __init__(self, q: float, r: float, odds: Interval | None) -> None:
+    def __init__(self, q: float | Decimal, r: float | Decimal, odds: Interval | None) -> None:
         leave, come = exact(q), exact(r)
         stay, rest = ONE - leave, ONE - come
         self.alpha = DOWN.sqrt(((leave * come) / (stay * rest)).low)
@@ -138,7 +138,7 @@ def confined(q: float, r: float, odds: Interval) -> Phases:
     return [(0, Step(q, r, odds))]
 
 
-def anywhere(q: float, r: float) -> Phases:
+def anywhere(q: float | Decimal, r: float | Decimal) -> Phases:
     """One phase: nothing is assumed about the expected odds."""
     return [(0, Step(q, r, None))]
 

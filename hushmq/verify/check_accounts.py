@@ -170,7 +170,7 @@ def _loss_of_epoch(
     try:
         for device, theta in thetas.items():
             runs = account_runs(export, policy, audience, one, device)
-            found.append(adversary_of(theta, adversary).largest_loss(runs, stated, ticks))
+            found.append(adversary_of(theta, adversary, policy.stride).largest_loss(runs, stated, ticks))
     except NotImplementedError as what:
         return str(what)
     except KeyError as missing:

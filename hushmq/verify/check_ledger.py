@@ -79,13 +79,14 @@ def _entry_faults(
 
 
 def _is_window(policy: StreamTerms, entry: Tree) -> bool:
-    """Whether an entry is of a window of a policy: ticks n·length … (n+1)·length − 1."""
+    """Whether an entry is of a window of a policy: ticks n·length … (n+1)·length − 1, or strides."""
     window = policy.tree["windows"].get(entry["window"])
     return (
         window is not None
         and entry["scope"] in window.get("scopes", ["cohort"])
-        and entry["first"] % window["ticks"] == 0
-        and entry["last"] == entry["first"] + window["ticks"] - 1
+        and window["ticks"] % policy.stride == 0
+        and entry["first"] % (window["ticks"] // policy.stride) == 0
+        and entry["last"] == entry["first"] + window["ticks"] // policy.stride - 1
     )
 
 
@@ -171,7 +172,7 @@ def _check_stated_losses(export: Export, stream: str, progress: Callable[[float]
         if known in proved and proved[known] <= release["loss"]:
             continue
         try:
-            adversary = adversary_of(release["theta"], release["adversary"])
+            adversary = adversary_of(release["theta"], release["adversary"], terms.stride)
             runs = account_runs(export, terms, "public", epochs[-1], through=release["entry"], by=at)
         except NotImplementedError as what:
             return not_checked(about, claim, str(what))

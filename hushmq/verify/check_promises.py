@@ -91,7 +91,7 @@ def _check_setting(setting: SignedSetting, policy: StreamTerms | None) -> Claim:
     tilts = Tilts(*((towards + policy.device_tilt) / share for towards in one))
     budget, stated = policy.epsilon("operator"), None
     try:
-        adversary = adversary_of(theta, policy.adversary)
+        adversary = adversary_of(theta, policy.adversary, policy.stride)
     except NotImplementedError as what:
         return not_checked(about, claim, str(what))
     pricing = adversary.pricing

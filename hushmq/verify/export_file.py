@@ -23,7 +23,7 @@ KNOWN = {
     "stream policy": {
         *("states", "period_ms", "discretiser", "theta", "adversary", "epsilon", "windows", "device_windows"),
         *("learning", "misfit", "stand_in", "fill_s", "outside_theta"),
-        *("independent", "coupling", "share", "source", "after_contradiction", "epoch"),
+        *("independent", "coupling", "share", "source", "after_contradiction", "epoch", "stride"),
     },
     "setting": {"v", "version", "policy", "cohort", "stream", "device", "theta", "noise"},
     "stream": {"entries", "releases", "extents", "epochs", "head", "seal", "state", "ended", "devices"},
@@ -39,7 +39,8 @@ KNOWN = {
     "release": {
         *("v", "stream", "window", "scope", "first", "last", "devices", "ticks", "states", "counts"),
         *("frequencies", "standard_errors", "intervals", "scale", "tilt", "loss", "budget", "adversary"),
-        *("theta", "entry", "account", "unbiased", "smoothed", "smoothed_intervals"),
+        *("theta", "entry", "account", "stride", "unbiased", "smoothed", "smoothed_intervals"),
+        *("period_ms", "start", "end"),
     },
     "state": {
         *("v", "stream", "adversary", "entries", "operator", "public", "late", "stopped", "misfit", "head"),
@@ -96,6 +97,11 @@ class StreamTerms:
         streams = self.policy["streams"]
         joined = tuple(name for name, one in streams.items() if _joined(one))
         return joined if _joined(self.tree) else (self.name,)
+
+    @property
+    def stride(self) -> int:
+        """Of so many ticks one is published."""
+        return int(self.tree.get("stride", 1))
 
     def group(self, device: str | None) -> tuple[str, ...]:
         """The devices that share the account of one, itself among them; for None, as many as the largest group has."""

@@ -64,7 +64,7 @@ def largest_loss(
     """
     if not runs or (ticks is not None and ticks[1] < ticks[0]):
         return Found(ZERO, None)
-    claim = None if stated is None else UP.multiply(Decimal(stated), (1 + ROUNDING) * (1 + ROUNDING))
+    claim = None if stated is None else UP.multiply(Decimal(stated), 1 + ROUNDING)
     # Ticks beyond these see the same tilts from farther away, on one side only.
     root = runs[0].first - 1, runs[-1].last + 1
     if ticks is not None:

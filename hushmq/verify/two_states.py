@@ -89,8 +89,8 @@ def power(one: Matrix, exponent: int) -> Matrix:
 class TwoStateChain(NamedTuple):
     """q = P(0→1) and r = P(1→0)."""
 
-    q: float
-    r: float
+    q: float | Decimal
+    r: float | Decimal
 
     @property
     def alternates(self) -> bool:

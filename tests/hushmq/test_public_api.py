@@ -32,6 +32,7 @@ NAMES = [
     "optimal_noise",
     "price",
     "read_release",
+    "releases",
 ]
 
 

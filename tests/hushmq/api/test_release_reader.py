@@ -100,12 +100,19 @@ def test_an_iteration_ends_when_the_reader_is_closed(nats: NatsServer) -> None:
         assert release(1) in found
 
 
+WORD = "hidden"
+
+
 @pytest.mark.parametrize(
     ("open_", "says"),
     [
         (lambda: ReleaseReader(cohort="home"), "no address is given"),
         (lambda: ReleaseReader("http://x", cohort="home"), "write mqtt://"),
         (lambda: ReleaseReader("mqtt://x", cohort="a b"), "cohort: 'a b' is not a valid topic level"),
+        (
+            lambda: ReleaseReader("mqtt://x", cohort="home", password=WORD),
+            "^brokers: mqtt://x:1883 would send the password .* password_in_clear_text=True$",
+        ),
         (lambda: ReleaseReader("mqtts://x", cohort="home", ca=Path("none.pem")), "none.pem"),
     ],
 )
@@ -113,6 +120,10 @@ def test_what_a_person_can_mend_is_a_problem(open_: Callable[[], ReleaseReader],
     """One line that names it, before anything is connected."""
     with pytest.raises(Problem, match=says):
         open_()
+
+
+def test_a_reader_may_accept_that_its_password_is_in_clear_text() -> None:
+    ReleaseReader("mqtt://x", cohort="home", password=WORD, password_in_clear_text=True).close()
 
 
 def test_a_wrong_password_is_told(nats: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:

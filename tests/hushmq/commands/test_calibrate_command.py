@@ -259,7 +259,6 @@ def test_a_strided_chain(hushmq: Hushmq) -> None:
     [
         (("--stride", "0"), "argument --stride: '0' is not a whole number from 1 to 65536"),
         (("--stride", "often"), "argument --stride: 'often' is not a whole number from 1 to 65536"),
-        (("--q", "0.1:0.2", "--stride", "3"), "--stride: it needs one chain, not intervals"),
         (("--weights", "stationary", "--stride", "3"), "--weights: stationary is for --stride 1"),
         (("--regimes", "no.json"), "--regimes: give either it, or --q and --r"),
     ],
@@ -268,3 +267,12 @@ def test_options_that_do_not_go_together(hushmq: Hushmq, options: tuple[str, ...
     """One line that names the option and what to do."""
     words = [word for pair in RIGHT.items() for word in pair]
     assert hushmq("calibrate", *words, *options).complaint.startswith(f"hushmq: {says}")
+
+
+def test_intervals_have_strides_too(hushmq: Hushmq) -> None:
+    """The README's box: about every 19th tick, whose noise `price` finds to be within ε."""
+    box = ("--q", "0.05:0.45", "--r", "0.05:0.45")
+    found = hushmq("calibrate", *box, "--epsilon", 1, "--stride", "auto", "--json").json
+    assert 15 <= found["stride"] <= 25
+    noise = ("--rho0", found["rho0"], "--rho1", found["rho1"], "--stride", found["stride"])
+    assert hushmq("price", *box, *noise, "--json").json["epsilon"] == pytest.approx(1.0, abs=1e-6)

@@ -1,0 +1,47 @@
+"""The releases that a site has made, read from its calibrator's database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hushmq.broker.contract.messages import Release
+from hushmq.broker.contract.problem import Problem
+
+__all__ = ["releases"]
+
+
+def releases(
+    site: str | Path, *, stream: str | None = None, window: str | None = None, scope: str | None = None
+) -> list[Release]:
+    """All releases that a site has made, oldest first.
+
+    Args:
+        site: The folder that `hushmq init` made, a calibrator's settings file, or the URL of its database.
+        stream: Of this stream only.
+        window: Of this window only.
+        scope: Of `"cohort"` or of one device only.
+
+    Raises Problem when there is no ledger there. Needs the extra `calibrator`.
+    """
+    try:
+        from hushmq.calibrator.store.open_database import open_to_read  # noqa: PLC0415  # a device does not have it
+        from hushmq.calibrator.windows.stored_releases import stored_releases  # noqa: PLC0415  # as above
+    except ModuleNotFoundError as error:
+        raise Problem(
+            f"reading releases needs {error.name}, which is not installed: pip install 'hushmq[calibrator]'"
+        ) from None
+    engine = open_to_read(_database(site))
+    try:
+        with engine.connect() as db:
+            return list(stored_releases(db, stream=stream, window=window, scope=scope))
+    finally:
+        engine.dispose()
+
+
+def _database(site: str | Path) -> str:
+    from hushmq.calibrator.calibrator_config import load  # noqa: PLC0415  # a device does not have what it needs
+
+    if "://" in str(site):
+        return str(site)
+    path = Path(site)
+    return load(path / "calibrator.toml" if path.is_dir() else path).database
