@@ -30,8 +30,8 @@ def busy(console: Console) -> None:
     """What only operators may know: devices come, refuse, drop and go; the operator's account moves; all is late."""
     site = console.context.site
     for n in range(40):
-        report(site, f"d{n}", status(buffered=n, dropped=n))
-        report(site, f"d{n}", status(online=n % 2 == 0, buffered=2 * n, dropped=2 * n, policy=1 + n % 3))
+        report(site, f"porch-{n}", status(buffered=n, dropped=n))
+        report(site, f"porch-{n}", status(online=n % 2 == 0, buffered=2 * n, dropped=2 * n, policy=1 + n % 3))
     for stream in ("motion", "other"):
         state = LedgerState(
             stream=stream, adversary="prior", entries=9, late=77, stopped="the ledger is behind",
@@ -40,7 +40,7 @@ def busy(console: Console) -> None:
         )  # fmt: skip
         site.receive(TOPICS.ledger(stream), encode(state), False)
     site.set_connected(True)
-    site.receive(TOPICS.status("d1"), b"not a message", False)
+    site.receive(TOPICS.status("porch-1"), b"not a message", False)
 
 
 THETA = {"q": {"low": 0.1, "high": 0.2}, "r": {"low": 0.1, "high": 0.2}}
@@ -75,7 +75,7 @@ def test_a_viewer_cannot_tell_what_only_operators_know(pair: tuple[Console, Cons
     """The same bytes, whatever devices do; an operator sees the difference."""
     texts = [shut(console.client("vic").get(path).text) for console in pair]
     assert texts[0] == texts[1]
-    assert "d39" not in texts[1]
+    assert "porch-39" not in texts[1]
 
 
 def test_an_operator_can(pair: tuple[Console, Console]) -> None:
