@@ -17,8 +17,14 @@ from pydantic import Field, field_validator
 from hushmq.agent.sources.source_config import AnySource, Milliseconds, check_source
 from hushmq.broker.contract.message_base import Level, Probability
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.signature import PublicKey
-from hushmq.broker.service.settings_file import BrokerSection, LocalPath, Section, read_settings
+from hushmq.broker.service.settings_file import (
+    BrokerSection,
+    LocalPath,
+    LogSection,
+    PublicKeys,
+    Section,
+    read_settings,
+)
 
 PREFIX = "HUSHMQ_AGENT__"
 
@@ -26,11 +32,11 @@ PREFIX = "HUSHMQ_AGENT__"
 class TrustSection(Section):
     """Keys whose signatures this device accepts, and the limits it enforces on what they sign."""
 
-    ops_keys: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="Public keys, base64, one of which must have signed a policy."
+    ops_keys: PublicKeys = Field(
+        min_length=1, description="Public keys, base64, one of which must have signed a policy."
     )
-    calibrator_keys: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="Public keys, base64, one of which must have signed a noise setting."
+    calibrator_keys: PublicKeys = Field(
+        min_length=1, description="Public keys, base64, one of which must have signed a noise setting."
     )
     epsilon_max: Annotated[float, Field(gt=0, le=20)] = Field(
         description="The largest ε that a policy may allow any audience; a policy with a larger one is refused."
@@ -39,13 +45,6 @@ class TrustSection(Section):
         default=0.001,
         description="The smallest probability of an output that a noise setting may have; one with less is refused.",
     )
-
-    @field_validator("ops_keys", "calibrator_keys")
-    @classmethod
-    def _keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
-        for key in keys:
-            PublicKey.parse(key)
-        return keys
 
 
 class PublishSection(Section):
@@ -92,17 +91,6 @@ class OutboxSection(Section):
     )
     max_age_s: Annotated[int, Field(ge=1, le=10 * 366 * 86_400)] = Field(
         default=30 * 86_400, description="The maximum age of a waiting batch."
-    )
-
-
-class LogSection(Section):
-    """The log, on standard error."""
-
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The lowest level that is logged."
-    )
-    form: Literal["auto", "console", "json"] = Field(
-        default="auto", description="`auto`: console on a terminal, else JSON."
     )
 
 

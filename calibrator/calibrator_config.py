@@ -5,37 +5,68 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from hushmq.broker.contract.message_base import Level
 from hushmq.broker.contract.signature import PrivateKey, PublicKey
 from hushmq.broker.contract.topics import SHARDS
-from hushmq.broker.service.settings_file import BrokerSection, LocalPath, Section, beside_file, read_settings
+from hushmq.broker.service.settings_file import (
+    BrokerSection,
+    LocalPath,
+    LogSection,
+    PublicKeys,
+    Section,
+    beside_file,
+    read_settings,
+)
 
 PREFIX = "HUSHMQ_CALIBRATOR__"
 ALL_SHARDS = tuple(f"{number:x}" for number in range(SHARDS))
 
 
+def _database_beside_file(database: str, info: ValidationInfo) -> str:
+    """Return a URL; the path of a SQLite database is relative to the settings file."""
+    path = sqlite_path(database)
+    if path is None:
+        return database  # one that is no URL is refused by whoever opens it, in words that repeat no password
+    url = make_url(database).set(database=str(beside_file(path, info)))
+    return url.render_as_string(hide_password=False)
+
+
+def sqlite_path(database: str) -> Path | None:
+    """Return the file of a SQLite database by its URL; None for any other database."""
+    try:
+        url = make_url(database)
+    except ArgumentError:
+        return None
+    is_file = url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:"
+    return Path(str(url.database)) if is_file else None
+
+
+def mark_beside(database: str) -> Path | None:
+    """Return where the ledger's high-water mark is kept by default: beside a SQLite database."""
+    path = sqlite_path(database)
+    return None if path is None else Path(f"{path}.mark")
+
+
+DatabaseUrl = Annotated[str, AfterValidator(_database_beside_file)]
+"""The URL of a database in a settings file."""
+
+
 class KeysSection(Section):
     """Whose policies are followed, and the key that signs noise settings."""
 
-    ops_keys: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="Public keys, base64, one of which must have signed a policy; two while a key is rotated."
+    ops_keys: PublicKeys = Field(
+        min_length=1,
+        description="Public keys, base64, one of which must have signed a policy; two while a key is rotated.",
     )
     signing_key_file: LocalPath = Field(
         description="The private key that signs noise settings and seals the ledger's head; mode 600."
     )
-
-    @field_validator("ops_keys")
-    @classmethod
-    def _keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
-        for key in keys:
-            PublicKey.parse(key)
-        return keys
 
     @property
     def trusted(self) -> list[PublicKey]:
@@ -94,17 +125,6 @@ class MetricsSection(Section):
     host: str = Field(default="127.0.0.1", description="The address they are served on.")
 
 
-class LogSection(Section):
-    """What is written to standard error."""
-
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least level written."
-    )
-    form: Literal["auto", "console", "json"] = Field(
-        default="auto", description="`auto`: console on a terminal, else JSON."
-    )
-
-
 class Config(Section):
     """The whole file."""
 
@@ -112,7 +132,7 @@ class Config(Section):
     name: Level = Field(
         default="main", description="Tells calibrators of one cohort apart: one of each name may run."
     )
-    database: str = Field(
+    database: DatabaseUrl = Field(
         description="SQLAlchemy URL: `sqlite:////var/lib/hushmq/ledger.db`, or `sqlite:///data/ledger.db` for a path "
         "relative to this file; `postgresql+psycopg://user@host/db`."
     )
@@ -141,18 +161,6 @@ class Config(Section):
     metrics: MetricsSection = MetricsSection()
     log: LogSection = LogSection()
 
-    @field_validator("database")
-    @classmethod
-    def _beside_file(cls, database: str, info: ValidationInfo) -> str:
-        try:
-            url = make_url(database)
-        except ArgumentError:
-            return database  # refused by whoever opens it, in words that repeat no password
-        if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
-            url = url.set(database=str(beside_file(Path(url.database), info)))
-            return url.render_as_string(hide_password=False)
-        return database
-
     @field_validator("shards")
     @classmethod
     def _known_shards(cls, shards: tuple[str, ...]) -> tuple[str, ...]:
@@ -164,15 +172,7 @@ class Config(Section):
     @property
     def mark_path(self) -> Path | None:
         """Where the high-water mark is kept."""
-        if self.mark_file is not None:
-            return self.mark_file
-        try:
-            url = make_url(self.database)
-        except ArgumentError:
-            return None
-        if url.get_backend_name() != "sqlite" or not url.database:
-            return None
-        return Path(f"{url.database}.mark")
+        return mark_beside(self.database) if self.mark_file is None else self.mark_file
 
 
 def load(path: Path, environment: Mapping[str, str] = os.environ) -> Config:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -13,7 +13,15 @@ from hushmq.broker.contract.message_base import Level
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import PublicKey
 from hushmq.broker.mqtt.endpoint import Endpoint, is_loopback
-from hushmq.broker.service.settings_file import BrokerSection, Section, read_settings
+from hushmq.broker.service.settings_file import (
+    BrokerSection,
+    LocalPath,
+    LogSection,
+    PublicKeys,
+    Section,
+    read_settings,
+)
+from hushmq.calibrator.calibrator_config import DatabaseUrl, mark_beside
 
 PREFIX = "HUSHMQ_CONSOLE__"
 
@@ -21,19 +29,13 @@ PREFIX = "HUSHMQ_CONSOLE__"
 class ConsoleKeysSection(Section):
     """Public keys: whose policies are genuine, and whose disclosure. The console never has a private one."""
 
-    ops_keys: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="Public keys of ops, base64: a policy that is uploaded must be signed with one of them."
+    ops_keys: PublicKeys = Field(
+        min_length=1,
+        description="Public keys of ops, base64: a policy that is uploaded must be signed with one of them.",
     )
-    calibrator_keys: tuple[str, ...] = Field(
+    calibrator_keys: PublicKeys = Field(
         default=(), description="Public keys of the calibrator, base64, which seal the disclosure."
     )
-
-    @field_validator("ops_keys", "calibrator_keys")
-    @classmethod
-    def _keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
-        for key in keys:
-            PublicKey.parse(key)
-        return keys
 
     @property
     def ops(self) -> list[PublicKey]:
@@ -47,27 +49,16 @@ class ConsoleKeysSection(Section):
 class HttpsSection(Section):
     """The certificate with which pages are served."""
 
-    certificate: Path = Field(description="The console's certificate, PEM.")
-    key: Path = Field(description="The private key of that certificate, PEM.")
+    certificate: LocalPath = Field(description="The console's certificate, PEM.")
+    key: LocalPath = Field(description="The private key of that certificate, PEM.")
 
 
 class UploadSection(Section):
     """An identity of ops at the broker, with which uploaded policies are published; without it there is no upload."""
 
     username: str = Field(description="An identity with the role ops.")
-    password_file: Path | None = Field(
+    password_file: LocalPath | None = Field(
         default=None, description="A file with its password, readable only by its owner."
-    )
-
-
-class ConsoleLogSection(Section):
-    """What is written to standard error."""
-
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least level written."
-    )
-    form: Literal["auto", "console", "json"] = Field(
-        default="auto", description="`auto`: console on a terminal, else JSON."
     )
 
 
@@ -75,14 +66,19 @@ class ConsoleConfig(Section):
     """The whole file."""
 
     cohort: Level = Field(description="The cohort that is shown.")
-    database: str = Field(description="The calibrator's database, which is only read: a SQLAlchemy URL.")
-    users_file: Path = Field(
+    database: DatabaseUrl = Field(
+        description="The calibrator's database, which is only read: a SQLAlchemy URL."
+    )
+    mark_file: LocalPath | None = Field(
+        default=None, description="The calibrator's `mark_file`, if it names one."
+    )
+    users_file: LocalPath = Field(
         description="Users, roles and hashed passwords; mode 600. `hushmq console user`."
     )
-    log_file: Path = Field(
+    log_file: LocalPath = Field(
         description="The log of changes and views, a chain of digests; the console appends."
     )
-    disclosure_file: Path | None = Field(
+    disclosure_file: LocalPath | None = Field(
         default=None, description="What `hushmq ledger disclose` wrote, for download; absent: not offered."
     )
     listen: str = Field(default="127.0.0.1", description="The address on which pages are served.")
@@ -108,7 +104,7 @@ class ConsoleConfig(Section):
     upload: UploadSection | None = Field(
         default=None, description="Absent: nothing can be published from the console."
     )
-    log: ConsoleLogSection = ConsoleLogSection()
+    log: LogSection = LogSection()
 
     @field_validator("health_url")
     @classmethod
@@ -134,9 +130,8 @@ class ConsoleConfig(Section):
 
     @property
     def mark_path(self) -> Path | None:
-        """The ledger's high-water mark beside a SQLite database, where the calibrator keeps it by default."""
-        url = self.database.partition("?")[0]
-        path = Path(f"{url.partition('///')[2]}.mark") if url.startswith("sqlite:") else None
+        """The ledger's high-water mark, if it can be read here."""
+        path = self.mark_file or mark_beside(self.database)
         return path if path is not None and path.exists() else None
 
     def upload_endpoints(self) -> list[Endpoint]:

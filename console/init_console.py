@@ -77,6 +77,7 @@ def init_console(
             port=port,
             hosts=names,
         ),
+        *([] if theirs.mark_file is None else _settings(mark_file=str(theirs.mark_file))),
         f"grace_s = {theirs.grace_s:g}",
         *(
             [f'health_url = "http://{theirs.metrics.host}:{theirs.metrics.port}/health"']

@@ -12,7 +12,7 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +26,7 @@ from pydantic import (
 
 from hushmq.broker.contract.message_base import field_path
 from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.signature import PublicKey
 from hushmq.broker.mqtt.endpoint import Endpoint, Tls, refuse_clear_text
 
 
@@ -46,6 +47,27 @@ def beside_file(path: Path, info: ValidationInfo) -> Path:
 
 LocalPath = Annotated[Path, AfterValidator(beside_file)]
 """A path in a settings file."""
+
+
+def _public_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    for key in keys:
+        PublicKey.parse(key)
+    return keys
+
+
+PublicKeys = Annotated[tuple[str, ...], AfterValidator(_public_keys)]
+"""Public keys in base64."""
+
+
+class LogSection(Section):
+    """What is written to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The lowest level that is logged."
+    )
+    form: Literal["auto", "console", "json"] = Field(
+        default="auto", description="`auto`: console on a terminal, else JSON."
+    )
 
 
 class TlsSection(Section):

@@ -65,18 +65,17 @@ class ConsoleContext:
         keys = self.config.keys
         self.site = LiveSite(self.config.cohort, keys.ops, keys.calibrators, self.changes, self.record)
 
-    def record(self, kind: str, subject: str, words: str, *, who: str = "site") -> None:
+    def record(self, kind: LogKind, subject: str, words: str, *, who: str = "site") -> None:
         """Append an entry to the log, with where the ledger stands."""
         for stream, state in self.site.ledgers.items():
             if state.head is not None:
                 self.activity.ledger_moved(stream, state.entries, state.head)
-        self.activity.add(who, kind, subject, words)  # type: ignore[arg-type]  # callers name one of the kinds
+        self.activity.add(who, kind, subject, words)
         self.changes.note("log")
 
     def viewed(self, session: Session, what: str) -> None:
         """Log who viewed what."""
-        kind: LogKind = "view"
-        self.record(kind, what, f"viewed {what}", who=session.name)
+        self.record("view", what, f"viewed {what}", who=session.name)
 
     async def fresh_facts(self) -> Facts:
         """What the database says about devices and windows, at most a second old."""

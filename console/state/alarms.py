@@ -169,21 +169,17 @@ def _devices(rows: Sequence[DeviceRow]) -> Iterator[Alarm]:
             todo,
             "/devices?show=refusing",
         )
-    for mark, severity, words, todo in (
+    marked: tuple[tuple[str, Severity, str, str], ...] = (
         ("quarantined", "bad", "in quarantine", "Their ticks are filled meanwhile. See each one's reason."),
         ("left-out", "warn", "left out of windows", "Repair them, then: hushmq calibrator readmit."),
         ("dropping", "warn", "dropping ticks", "Their queue is full: see whether they reach the broker."),
         ("behind", "note", "behind the setting in force", "Most catch up with their next beat."),
         ("offline", "note", "off line", "They keep what they measure, and send it when they are back."),
-    ):
+    )
+    for mark, severity, words, todo in marked:
         count = sum(mark in row.marks for row in rows)
         if count:
-            yield Alarm(
-                severity,  # type: ignore[arg-type]  # one of the three
-                f"{_number(count, 'device')} {words}.",
-                todo,
-                f"/devices?show={mark}",
-            )
+            yield Alarm(severity, f"{_number(count, 'device')} {words}.", todo, f"/devices?show={mark}")
 
 
 def _number(count: int, what: str) -> str:

@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 from hushmq.broker.contract.messages import Refusal, Status, StreamStatus
 from hushmq.console.state.reasons import reason_in_words
 
+PRESENCE: dict[bool | None, tuple[str, str]] = {
+    True: ("online", "on line"),
+    False: ("offline", "off line"),
+    None: ("hidden", "hides its presence"),
+}
+
 
 @dataclass(slots=True)
 class DeviceRecord:
@@ -27,8 +33,7 @@ class DeviceRecord:
         """Take over a report; return what changed: a word for it, and a sentence."""
         changed: list[tuple[str, str]] = []
         if status.online != self.online:
-            words = {True: ("online", "on line"), False: ("offline", "off line")}
-            changed.append(words.get(status.online, ("hidden", "hides its presence")))  # type: ignore[arg-type]
+            changed.append(PRESENCE[status.online])
         self.online, self.heard = status.online, at if at is not None else self.heard
         if status.online is False and status.policy is None and not status.streams:
             return changed

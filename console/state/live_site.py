@@ -14,11 +14,12 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
 from hushmq.broker.contract.topics import Address, parse
+from hushmq.console.activity.activity_log import LogKind
 from hushmq.console.state.changes import Changes
 from hushmq.console.state.device_record import DeviceRecord
 from hushmq.console.state.public_site import PublicSite
 
-Record = Callable[[str, str, str], None]
+Record = Callable[[LogKind, str, str], None]
 """Takes what an event is about (policy, setting, device, ledger), its subject, and a sentence."""
 
 
