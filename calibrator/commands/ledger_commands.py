@@ -54,12 +54,38 @@ def configure(actions: Any) -> None:
                 help="csv (default) and jsonl: entries; bundle: signed policies and settings, entries, results and "
                 "stated losses, sealed, for hushmq verify",
             )
-        elif name != "disclose":
+        elif name == "disclose":
+            _add_organisation(action)
+        else:
             action.add_argument("--json", action="store_true", help="as one JSON object")
         if name == "show":
             action.add_argument(
                 "--last", type=int, default=10, metavar="N", help="entries shown; default: 10"
             )
+
+
+def _add_organisation(action: argparse.ArgumentParser) -> None:
+    """Add the options for what the registry asks of an organisation."""
+    given = action.add_argument_group(
+        "for the registry of deployments", "what is not given is named in `missing` of each record"
+    )
+    given.add_argument(
+        "--curator", action="append", default=[], metavar="NAME", help="who publishes; may be repeated"
+    )
+    given.add_argument("--use", metavar="TEXT", help="the intended use of the releases")
+    given.add_argument("--region", metavar="TEXT", help="the region that the data is about")
+    given.add_argument(
+        "--sector",
+        choices=("Technology", "Healthcare", "Education", "Government", "Energy", "Finance"),
+        help="the sector",
+    )
+    given.add_argument(
+        "--author",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="who answers for the record; may be repeated",
+    )
 
 
 def add_where(action: argparse.ArgumentParser) -> None:
@@ -182,9 +208,13 @@ def _disclose(args: argparse.Namespace) -> int:
     with _opened(args) as (db, _):
         from hushmq.calibrator.calibrator_config import load  # noqa: PLC0415  # as above
         from hushmq.calibrator.ledger.disclosure import disclose  # noqa: PLC0415  # as above
+        from hushmq.calibrator.ledger.registry_record import Organisation  # noqa: PLC0415  # as above
 
         config = load(args.config)
-        found = disclose(db, cohort=config.cohort, key=config.keys.signing_key)
+        organisation = Organisation(
+            tuple(args.curator), args.use, args.region, args.sector, tuple(args.author)
+        )
+        found = disclose(db, cohort=config.cohort, key=config.keys.signing_key, organisation=organisation)
     print(json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False))
     return 0
 

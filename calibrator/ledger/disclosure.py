@@ -1,8 +1,9 @@
 """What a site discloses about its privacy, for programs.
 
-The questions of NIST SP 800-226 are answered, and the fields that the registry of differential privacy deployments asks
-for are filled in. It is sealed with the calibrator's key by `hushmq ledger disclose`; a console only hands it out. It
-holds what the public may know: budgets of both audiences, the public's losses, and promises that did not hold.
+The questions that NIST SP 800-226 asks of a guarantee are answered, each under the part of its pyramid that it belongs
+to, and every stream has its record for the registry of deployments (calibrator/ledger/registry_record.py). It is sealed
+with the calibrator's key by `hushmq ledger disclose`; a console only hands it out. It holds what the public may know:
+budgets of both audiences, the public's losses, and promises that did not hold.
 """
 
 from __future__ import annotations
@@ -21,8 +22,14 @@ from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.forecast.guess_odds import odds_in_words
 from hushmq.calibrator.ledger.high_water_mark import mark_of
 from hushmq.calibrator.ledger.ledger_report import StreamLedger, read_ledger, stored_policy
+from hushmq.calibrator.ledger.registry_record import Organisation, registry_record
 
-FORMAT = 1
+FORMAT = 2
+PARTS = (
+    *("privacy parameters", "unit of privacy", "algorithms and correctness", "utility", "bias"),
+    *("trust models", "side channels", "access control", "data collection exposure"),
+)
+"""The parts of SP 800-226's pyramid, from the top down."""
 ADVERSARIES = {
     "informed": "knows the chain, and the true states at any other instants",
     "prior": "knows the chain and no states",
@@ -30,7 +37,9 @@ ADVERSARIES = {
 }
 
 
-def disclose(db: Connection, *, cohort: str, key: PrivateKey) -> dict[str, Any]:
+def disclose(
+    db: Connection, *, cohort: str, key: PrivateKey, organisation: Organisation | None = None
+) -> dict[str, Any]:
     """The disclosure of a cohort, sealed; Problem where no policy is followed."""
     policy = stored_policy(db)
     if policy is None:
@@ -45,9 +54,14 @@ def disclose(db: Connection, *, cohort: str, key: PrivateKey) -> dict[str, Any]:
         "policy": policy.version,
         "streams": {name: _stream(one) | {"head": mark_of(db, name).head} for name, one in ledgers.items()},
         "nist_sp_800_226": [
-            {"question": question, "answer": answer} for question, answer in _answers(policy, ledgers)
+            {"part": part, "question": question, "answer": answer}
+            for part, question, answer in _answers(policy, ledgers)
         ],
-        "registry": _registry(cohort, policy),
+        "registry": {
+            name: _record(cohort, name, one, organisation or Organisation())
+            for name, one in ledgers.items()
+            if one.policy is not None
+        },
     }
     return {**content, "seal": key.seal(disclosed_bytes(content))}
 
@@ -80,7 +94,24 @@ def _stream(ledger: StreamLedger) -> dict[str, Any]:
     }
 
 
-def _answers(policy: Policy, ledgers: Mapping[str, StreamLedger]) -> list[tuple[str, str]]:
+def _record(cohort: str, stream: str, ledger: StreamLedger, organisation: Organisation) -> dict[str, Any]:
+    policy, account = ledger.policy, ledger.account
+    if policy is None:
+        raise ValueError("a record is about a stream of the policy")
+    released = [row.at for row in ledger.entries if row.why.startswith("release")]
+    return registry_record(
+        cohort,
+        stream,
+        policy,
+        adversary=ADVERSARIES[policy.adversary],
+        first_release=min(released)[:10] if released else None,
+        shares_with=[] if account is None else [one for one in account.members if one != stream],
+        organisation=organisation,
+    )
+
+
+def _answers(policy: Policy, ledgers: Mapping[str, StreamLedger]) -> list[tuple[str, str, str]]:
+    """Part, question and answer."""
     budgets = "; ".join(
         f"{name}: ε = {one.epsilon.operator:g} to operators, {one.epsilon.public:g} to the public"
         for name, one in sorted(policy.streams.items())
@@ -91,80 +122,45 @@ def _answers(policy: Policy, ledgers: Mapping[str, StreamLedger]) -> list[tuple[
     )
     broken = [f"{name}: {said}" for name, one in ledgers.items() for said in one.broken_promises()]
     return [
-        ("What is the privacy parameter, and over which time does it hold?",
+        ("privacy parameters", "What is the privacy parameter, and over which time does it hold?",
          f"{budgets}. Pure ε (δ = 0), for all that is ever published about an instant, not per message or day."),
-        ("What is the unit of privacy?",
+        ("unit of privacy", "What is the unit of privacy?",
          "The recorded state of one person at one instant (a tick), over all streams and devices that the policy joins "
          "in one account. Not the person's participation or long-run habits."),
-        ("Which definition is it?",
+        ("privacy parameters", "Which definition is it?",
          "Pufferfish privacy for sets of Markov chains: the odds of any two states at an instant change by at most e^ε "
          "for every chain in Θ. Weaker than differential privacy for the whole trajectory, and stronger than "
          "differential privacy for one sample, because it counts what neighbouring samples tell."),
-        ("Who is the adversary, and what do they know?", f"{adversaries}."),
-        ("Which assumptions does the guarantee rest on?",
+        ("trust models", "Who is the adversary, and what do they know?", f"{adversaries}."),
+        ("algorithms and correctness", "Which assumptions does the guarantee rest on?",
          "That the data behaves like some chain in Θ, which is learned from charged statistics with 95% confidence and "
          "never narrower than the policy's floor; that groups and cohorts are independent; that keys are kept."),
-        ("How is the assumption watched?",
+        ("algorithms and correctness", "How is the assumption watched?",
          "Devices test their own raw states; the calibrator tests charged statistics for misfit and change. "
          "Where evidence contradicts Θ, what was lost is stated."),
-        ("Which mechanisms are used, and how is their correctness shown?",
+        ("algorithms and correctness", "Which mechanisms are used, and how is their correctness shown?",
          "Randomised response on every state on the device; discrete Laplace noise on counts, exact samplers with "
          "randomness of the operating system. Every release is in a ledger, that hushmq verify checks with mathematics "
          "of its own."),
-        ("How are several releases accounted for?",
+        ("privacy parameters", "How are several releases accounted for?",
          "Exactly, on a timeline of all releases under Θ; one that would exceed ε at any instant is not released."),
-        ("What is the trust model?",
+        ("trust models", "What is the trust model?",
          "Local for operators: noise is added on the device. Central for the public: the calibrator, which sees only "
          "noisy states, adds noise to counts of them."),
-        ("How useful are the results, and are they biased?",
-         "Shares are unbiased and carry a 95% interval that covers both noises. Ticks that did not arrive count as the "
-         "policy's stand-in state, which biases shares towards it by their part of the window."),
-        ("Which side channels are considered?",
+        ("utility", "How useful are the results?",
+         "Shares carry a 95% interval that covers both noises; a forecast for any policy comes from hushmq plan."),
+        ("bias", "Are the results biased?",
+         "Raw shares are unbiased. Ticks that did not arrive count as the policy's stand-in state, which biases shares "
+         "towards it by their part of the window; smoothed shares lean to the past. Noise is the same for every "
+         "device, so that small cohorts have the larger relative error."),
+        ("side channels", "Which side channels are considered?",
          "Whether, when and how much a device publishes follows the schedule and not the data; windows close by the "
          "schedule and count every device on the roster."),
-        ("Who has access to raw data, and how is it protected?",
+        ("access control", "Who has access to raw data, and how is it protected?",
          "Raw states never leave the memory of the device. Noisy states are for the calibrator and operators only; "
          "the broker's access rights and TLS keep everybody else from them."),
-        ("How is data collection limited?",
+        ("data collection exposure", "How is data collection limited?",
          "Values are reduced to a few states on the device before anything is kept."),
-        ("Has the guarantee been broken?", " ".join(broken) or "Not in any epoch so far, by the ledger's own account."),
+        ("algorithms and correctness", "Has the guarantee been broken?",
+         " ".join(broken) or "Not in any epoch so far, by the ledger's own account."),
     ]  # fmt: skip
-
-
-def _registry(cohort: str, policy: Policy) -> dict[str, Any]:
-    """The fields of the registry of deployments; what only the organisation knows is left for it to fill in."""
-    return {
-        "name": f"hushmq: {cohort}",
-        "data_curator": None,
-        "intended_use": None,
-        "data_product_type": "histograms of the states of devices over windows of time",
-        "status": "active",
-        "release_model": "continual",
-        "dp_flavor": {
-            "name": "Pufferfish privacy for Markov chains",
-            "input_domain": {name: list(one.states) for name, one in sorted(policy.streams.items())},
-            "neighbouring": "two states of one person at one instant",
-            "output_measure": "max-divergence (pure ε)",
-        },
-        "privacy_loss": {
-            "privacy_unit": "one person at one instant",
-            "parameters": {
-                name: {
-                    "epsilon_operator": one.epsilon.operator,
-                    "epsilon_public": one.epsilon.public,
-                    "delta": 0,
-                }
-                for name, one in sorted(policy.streams.items())
-            },
-        },
-        "model": {"operators": "local", "public": "local, then central"},
-        "accounting": {
-            "composition": "exact, over all releases at all times, under the set of chains Θ",
-            "post_processing": "bias correction, smoothing, projection to proper frequencies",
-        },
-        "implementation": {
-            "software": "hushmq",
-            "mechanisms": ["randomised response", "discrete Laplace"],
-            "verified_by": "hushmq verify",
-        },
-    }

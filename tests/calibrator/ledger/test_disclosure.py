@@ -3,14 +3,79 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hushmq.__main__ import main
 from hushmq.broker.contract.disclosure_seal import disclosed_bytes
-from hushmq.calibrator.ledger.disclosure import disclose
+from hushmq.calibrator.ledger.disclosure import PARTS, disclose
 from tests.calibrator.site import CALIBRATOR, OPS, STREAM, desk, sqlite
+
+TEXT = str
+REGISTRY: dict[str, dict[str, type | set[str]]] = {
+    "basic": {
+        "name": TEXT,
+        "data_curators": list,
+        "intended_use": TEXT,
+        "data_product_type": {
+            *("Summary statistics", "Machine learning model", "Dataset", "Synthetic data"),
+            *("Interactive API", "SQL queries"),
+        },
+        "data_product_region": TEXT,
+        "description": TEXT,
+        "publication_date": TEXT,
+        "data_product_sector": {"Technology", "Healthcare", "Education", "Government", "Energy", "Finance"},
+    },
+    "dp_variant": {
+        "variant_name": {"Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"},
+        "data_domain": TEXT,
+        "unprotected_quantities": TEXT,
+    },
+    "privacy_loss": {
+        "privacy_unit": TEXT,
+        "privacy_unit_details": TEXT,
+        "privacy_parameters": dict,
+        "privacy_parameters_details": TEXT,
+    },
+    "deployment_model": {
+        "model_name": {"Local", "Central", "Shuffle", "Federated", "Varies"},
+        "model_name_details": TEXT,
+        "actors": TEXT,
+        "release_type": {"One release", "Many releases"},
+        "release_type_details": TEXT,
+        "data_source_type": {"Static", "Dynamic"},
+        "data_source_type_details": TEXT,
+        "access_type": {"Interactive", "Non-interactive"},
+        "access_type_details": TEXT,
+    },
+    "accounting": {"post_processing": TEXT, "composition": TEXT},
+    "implementation": {
+        "preprocessing_and_hyperparameter_tuning": TEXT,
+        "mechanisms": TEXT,
+        "justification": TEXT,
+    },
+    "administrative": {"notes": TEXT, "registry_authors": list},
+}
+"""The registry's fields but `sources`, their types and values, from its public schema of July 2026."""
+
+
+def assert_of_the_registry(record: dict[str, Any]) -> None:
+    """Every field that the registry has for this tier, none beside, of the right type, and the first release's date."""
+    assert set(record) == {"url_slug", "status", "tier", "deployment"}
+    assert (record["status"], record["tier"]) == ("Draft", 3)
+    assert set(record["deployment"]) == set(REGISTRY)
+    for part, fields in REGISTRY.items():
+        found = record["deployment"][part]
+        assert set(found) == set(fields), part
+        for name, kind in fields.items():
+            value = found[name]
+            assert value
+            assert value in kind if isinstance(kind, set) else isinstance(value, kind), name
+    assert set(record["deployment"]["privacy_loss"]["privacy_parameters"]) <= {"epsilon", "delta", "rho"}
+    date.fromisoformat(record["deployment"]["basic"]["publication_date"])
 
 
 def test_a_disclosure_is_sealed_and_says_what_is_promised(
@@ -40,7 +105,33 @@ def test_a_disclosure_is_sealed_and_says_what_is_promised(
     assert 0 < stream["public_loss"] <= 1.0
     assert stream["broken_promises"] == []
     assert all(one["question"].endswith("?") and one["answer"] for one in found["nist_sp_800_226"])
-    assert found["registry"]["privacy_loss"]["parameters"][STREAM]["epsilon_public"] == 1.0
+    assert {one["part"] for one in found["nist_sp_800_226"]} == set(PARTS)
+    assert found["registry"][STREAM]["record"]["deployment"]["privacy_loss"]["privacy_parameters"] == {
+        "epsilon": 1.0,
+        "delta": 0,
+    }
+    assert found["registry"][STREAM]["missing"] == [
+        "deployment.basic.data_curators",
+        "deployment.basic.intended_use",
+        "deployment.basic.data_product_region",
+        "deployment.administrative.registry_authors",
+    ]
+    more = (
+        "--curator",
+        "A city",
+        "--use",
+        "counting",
+        "--region",
+        "EU",
+        "--sector",
+        "Energy",
+        "--author",
+        "Ann",
+    )
+    assert main(["ledger", "disclose", "--config", str(config), *more]) == 0
+    record = json.loads(capsys.readouterr().out)["registry"][STREAM]
+    assert record["missing"] == []
+    assert_of_the_registry(record["record"])
     assert main(["ledger", "disclose", "--database", sqlite(tmp_path)]) == 2
 
 
