@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-from dataclasses import dataclass
 from typing import Any
 
 from anyio import to_thread
@@ -17,21 +14,14 @@ from hushmq.broker.forecast.stream_plan import StreamPlan, plan_policy
 from hushmq.console.background.upload_job import staged_policy, upload_request
 from hushmq.console.pages.releases_page import attachment
 from hushmq.console.pages.visit import Visit
-
-MOST_DEVICES = 100_000
-MOST_EPSILON = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the sliders say."""
-
-    stream: str
-    window: str
-    operator: float
-    public: float
-    ticks: int
-    devices: int
+from hushmq.console.state.plan_choice import (
+    PlanChoice,
+    changed_policy,
+    no_stride,
+    read_choice,
+    renamed,
+    strides_of,
+)
 
 
 def _policy(visit: Visit) -> Policy:
@@ -41,45 +31,10 @@ def _policy(visit: Visit) -> Policy:
     return policy
 
 
-def _choice(visit: Visit, policy: Policy) -> Choice:
-    given = visit.request.query_params
-    stream = visit.query("stream", policy.streams, min(policy.streams))
-    mine = policy.streams[stream]
-    windows = sorted(mine.windows)
-    newest = visit.context.site.public.newest(stream)
-    window = visit.query("window", windows, windows[0] if windows else "")
-    ticks = mine.windows[window].ticks if window else 1
-    return Choice(
-        stream,
-        window,
-        _number(given.get("operator"), mine.epsilon.operator, 0.05, MOST_EPSILON),
-        _number(given.get("public"), mine.epsilon.public, 0.05, MOST_EPSILON),
-        round(_number(given.get("ticks"), ticks, 1, 2**40)),
-        round(_number(given.get("devices"), newest.devices if newest else 1, 1, MOST_DEVICES)),
-    )
-
-
-def _number(text: str | None, default: float, low: float, high: float) -> float:
-    """A number of the address within limits; the default where there is none."""
-    try:
-        found = float(text) if text else default
-    except ValueError:
-        return default
-    return default if math.isnan(found) else min(high, max(low, found))
-
-
-def changed_policy(policy: Policy, choice: Choice) -> Policy:
-    """The policy with what was chosen, and the next version; raise Problem if it breaks a rule."""
-    tree = policy.model_dump(mode="json")
-    mine = tree["streams"][choice.stream]
-    mine["epsilon"] = {"operator": choice.operator, "public": choice.public}
-    if choice.window:
-        mine["windows"][choice.window]["ticks"] = choice.ticks
-    tree["version"] = policy.version + 1
-    try:
-        return Policy.model_validate_json(json.dumps(tree))
-    except ValueError as error:
-        raise Problem(str(error).splitlines()[-2].strip()) from None
+def _choice(visit: Visit, policy: Policy) -> PlanChoice:
+    given = dict(visit.request.query_params)
+    newest = visit.context.site.public.newest(given.get("stream", min(policy.streams)))
+    return read_choice(given, policy, newest.devices if newest else 1)
 
 
 async def plan_page(visit: Visit) -> Response:
@@ -93,6 +48,8 @@ async def plan_page(visit: Visit) -> Response:
         streams=sorted(policy.streams),
         windows=sorted(policy.streams[choice.stream].windows),
         period=policy.streams[choice.stream].period_ms / 1000,
+        strides=strides_of(policy.streams[choice.stream]),
+        no_stride=no_stride(policy, choice.stream),
         upload=visit.operator and visit.context.config.upload is not None,
         operator=visit.operator,
         job=job if visit.operator else None,
@@ -101,22 +58,29 @@ async def plan_page(visit: Visit) -> Response:
     )
 
 
-async def _forecast(policy: Policy, choice: Choice) -> dict[str, Any]:
+async def _forecast(policy: Policy, choice: PlanChoice) -> dict[str, Any]:
     """The plan of the chosen stream as it is and as it would be; or why it cannot be."""
-    why, now, then = "", None, None
+    why, now, then, name = "", None, None, renamed(policy, choice)
 
     def computed() -> tuple[StreamPlan, StreamPlan]:
         devices = dict.fromkeys(policy.streams, choice.devices)
         return (
             plan_policy(policy, devices)[choice.stream],
-            plan_policy(changed_policy(policy, choice), devices)[choice.stream],
+            plan_policy(changed_policy(policy, choice), {**devices, name: choice.devices})[name],
         )
 
     try:
         now, then = await to_thread.run_sync(computed)
     except Problem as problem:
         why = str(problem)
-    return {"choice": choice, "before": now, "after": then, "why_not": why, "improved": improved}
+    return {
+        "choice": choice,
+        "before": now,
+        "after": then,
+        "why_not": why,
+        "improved": improved,
+        "renamed": name,
+    }
 
 
 async def plan_fragment(visit: Visit) -> Response:

@@ -6,8 +6,10 @@ if (form) {
   const outcome = document.querySelector("[data-plan-outcome]");
   let timer = 0, asked = 0;
   form.addEventListener("input", (event) => {
-    const output = form.querySelector(`output[for="${event.target.id}"]`);
-    if (output) output.textContent = event.target.value;
+    const slider = event.target, output = form.querySelector(`output[for="${slider.id}"]`);
+    const value = slider.dataset.values ? slider.dataset.values.split(" ")[slider.value] : slider.value;
+    if (output) output.textContent = value;
+    if (slider.dataset.values) slider.setAttribute("aria-valuetext", value);
     clearTimeout(timer);
     timer = setTimeout(async () => {
       const mine = ++asked;
