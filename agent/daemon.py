@@ -104,6 +104,8 @@ class AgentDaemon:
             self._opened = opened.pop_all()
         self._wait_for_seen: float | None = math.inf if self._outbox.balances else None
         """Until when nothing is sent unless `seen` has come, on the monotonic clock; None once it may be."""
+        self._used_before = {name: balance.watermark for name, balance in self._outbox.balances.items()}
+        """The highest tick that the folder had used when it was opened, by stream."""
         self._publisher = Publisher(
             self._outbox,
             self._connection,
@@ -330,9 +332,9 @@ class AgentDaemon:
 
     def _on_seen(self, seen: Seen) -> None:
         """Delete counted batches with the next beat's commit, or now if no beat will follow."""
-        self._wait_for_seen = None
         for stream, counted in seen.streams.items():
             self._check_twin(stream, counted)
+        self._wait_for_seen = None
         self._seen |= seen.streams
         if self._stopping:
             self._commit([])
@@ -341,10 +343,13 @@ class AgentDaemon:
         """Use no tick that was counted of this device and is above all that this folder has used.
 
         The folder is then an older image, or a copy of one in use: a tick must not be perturbed twice under one name.
+        Until the first `seen` nothing has left, so ticks made since the start are none that it can have counted.
         """
         balance = self._outbox.balances.get(stream)
         period_ms = self._streams.periods.get(stream) if balance is None else balance.period_ms
         used = -1 if balance is None else balance.watermark
+        if self._wait_for_seen is not None:
+            used = self._used_before.get(stream, -1)
         if period_ms is None or counted.highest <= used:
             return
         now = tick_at(self._clock.wall(), period_ms)

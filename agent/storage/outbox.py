@@ -201,9 +201,10 @@ class Outbox:
             self._write_mark()
 
     def give_up(self, stream: str, highest: int, period_ms: int) -> int:
-        """Use no tick up to `highest` any more, and drop waiting batches of such ticks; returns the ticks dropped.
+        """Use no tick up to `highest` any more, and drop waiting batches and releases of such ticks.
 
-        Somebody else has published them under this device's name: an older copy of this folder, or a newer one.
+        Returns the number of ticks in the batches. Somebody else has published them under this device's name: an
+        older copy of this folder, or a newer one.
         """
         draft = Draft(self.balances)
         balance = draft.balance(stream, period_ms)
@@ -220,8 +221,11 @@ class Outbox:
                 balance.lost.add(first, last)
                 dropped += last - first + 1
             balance.dropped += dropped
+            gone = [key for key in self.releases.unsent if key[0] == stream and key[2] <= highest]
+            releases = self.releases.save(self._db, [], gone)
             self._save(draft)
         draft.apply(self.balances)
+        self.releases = releases
         self.bytes += draft.bytes
         self._write_mark()
         return dropped
