@@ -24,7 +24,7 @@ FINAL: frozenset[State] = frozenset({"applied", "refused", "offline"})
 LEAP = 1000
 """How far ahead of the retained policy and settings a device's policy can be."""
 SETTLED_S = 1.0
-"""Seconds without a message after which all retained messages are considered received."""
+"""Seconds without a retained message after which all of them are considered received."""
 
 
 @dataclass(slots=True)
@@ -121,12 +121,13 @@ class Watcher:
                 for device, one in sorted(self.received.statuses.items())
             }
 
-    def _receive(self, topic: str, payload: bytes, _retained: bool) -> None:
+    def _receive(self, topic: str, payload: bytes, retained: bool) -> None:
         address = parse(topic)
         if address is None or not payload:
             return
         with self._arrival:
-            self._last_arrival = time.monotonic()
+            if retained:  # statuses of a large site never pause
+                self._last_arrival = time.monotonic()
             try:
                 match address.kind:
                     case "policy":

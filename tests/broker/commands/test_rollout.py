@@ -1,10 +1,15 @@
-"""The next policy's version: above the highest that anyone follows, whatever the broker retains."""
+"""What is read from a cohort's topics: all that is retained, and the highest version that anyone follows."""
 
 from __future__ import annotations
 
-from hushmq.broker.commands.rollout import LEAP, Received
-from hushmq.broker.contract.messages import Refusal, Status
+import threading
+
+from hushmq.broker.commands.rollout import LEAP, Received, Watcher
+from hushmq.broker.contract.messages import Refusal, Status, encode
 from hushmq.broker.contract.problem import Reason
+from hushmq.broker.provision.nats import NatsServer
+from tests.calibrator.running import Client
+from tests.calibrator.site import TOPICS, wait_until
 
 
 def test_a_device_knows_a_newer_policy_than_the_broker() -> None:
@@ -24,3 +29,29 @@ def test_a_device_cannot_use_up_the_versions() -> None:
     assert received.highest_version == 3
     received.statuses["good"] = Status(online=True, policy=3 + LEAP)
     assert received.highest_version == 3 + LEAP
+
+
+def test_statuses_that_never_pause_are_not_waited_for(nats: NatsServer) -> None:
+    """Only retained messages are: on a large site some device reports in every second, and push would never begin."""
+    done = threading.Event()
+    status = encode(Status(online=True, policy=1))
+
+    def report() -> None:
+        with Client(nats, "wearable-1") as client:
+            while not done.wait(0.2):
+                client.say(TOPICS.status("wearable-1"), status, retain=True)
+
+    reports = threading.Thread(target=report)
+    watcher = Watcher([nats.endpoint("ops")], "test")
+    reports.start()
+    ending = threading.Timer(20, done.set)
+    ending.start()
+    try:
+        watcher.open()
+        assert not done.is_set()
+        wait_until(lambda: "wearable-1" in watcher.received.statuses)
+    finally:
+        done.set()
+        ending.cancel()
+        reports.join()
+        watcher.close()
