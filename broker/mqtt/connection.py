@@ -279,6 +279,7 @@ class Connection:
                 retain=retain,
                 on_acknowledged=partial(self._acknowledged, topic, on_acknowledged),
             )
+        link.flush()
 
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -1,7 +1,8 @@
 """One connection to one broker, from CONNECT until its socket closes. Used by the network thread only.
 
 A paho client is driven through its read, write and misc calls, without paho's thread, and is discarded with the
-connection: so paho never resends an old message, never queues, and none of its locks is shared.
+connection: so paho never resends an old message, never queues, and none of its locks is shared. Messages and
+acknowledgements are read and written many at a time (broker/mqtt/packet_client.py).
 
 MQTT 5 is asked for first. A broker without it (NATS) refuses, and is asked again with MQTT 3.1.1. With MQTT 5 a broker
 says that it forbids a message, which 3.1.1 cannot express.
@@ -25,6 +26,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from hushmq.broker.mqtt.endpoint import Endpoint
+from hushmq.broker.mqtt.packet_client import PacketClient
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for the TCP connection, and for the TLS handshake."""
@@ -35,8 +37,6 @@ ACKNOWLEDGE_TIMEOUT = 20.0
 
 REFUSALS = 3
 """Refusals of a subscription after which the connection is given up: another node may be able to grant it."""
-READ_TOGETHER = 100
-"""Messages and acknowledgements that are read before anything else is done."""
 BUSY = 16
 """Messages within the time of `collect` from which on none are made to wait. Mosquitto sends 20 and waits for us."""
 FEW = 4
@@ -114,8 +114,10 @@ class Link:
         self._collecting_since = 0.0
         self._keep_session = keep_session
         modern = version == MQTTProtocolVersion.MQTTv5
-        self._client = client = Client(
+        self._client = client = PacketClient(
             CallbackAPIVersion.VERSION2,
+            deliver=self._deliver,
+            acknowledge=self._acknowledge,
             client_id=endpoint.secret_client_id(client_id),
             clean_session=None if modern else not keep_session,
             protocol=version,
@@ -126,7 +128,6 @@ class Link:
             client.ws_set_options(path=endpoint.path)
         client.connect_timeout = CONNECT_TIMEOUT
         client.keepalive = keepalive
-        client.max_inflight_messages_set(0)
         client.username_pw_set(endpoint.username, endpoint.password)
         if endpoint.tls is not None:
             client.tls_set_context(endpoint.tls.context())
@@ -134,7 +135,6 @@ class Link:
             client.will_set(will.topic, will.payload, qos=1, retain=will.retain)
         client.on_connect = self._connected
         client.on_subscribe = self._subscribed
-        client.on_publish = self._published
         client.on_message = self._received
         client.on_disconnect = self._disconnected
 
@@ -155,8 +155,16 @@ class Link:
         return {"clean_start": not self._keep_session, "properties": properties}
 
     def publish(self, topic: str, payload: bytes, *, retain: bool, on_acknowledged: Acknowledged) -> None:
-        info = self._client.publish(topic, payload, qos=1, retain=retain)
-        self._unacknowledged[info.mid] = (time.monotonic(), on_acknowledged)
+        """Publish a message with QoS 1; it leaves with `flush`, or with the next step."""
+        mid = self._client.send(topic, payload, retain=retain)
+        self._unacknowledged[mid] = (time.monotonic(), on_acknowledged)
+
+    def flush(self) -> None:
+        """Write what is published, as far as the socket takes it now."""
+        with contextlib.suppress(
+            OSError
+        ):  # also BlockingIOError; a broken connection is found by the next step
+            self._client.flush()
 
     def step(self, wake: int, longest: float) -> bool:
         """Wait for the socket or for `wake`, and handle what is due; return False when the connection has ended."""
@@ -172,7 +180,7 @@ class Link:
         events = ready.get(peer.fileno(), 0)
         rc = MQTTErrorCode.MQTT_ERR_SUCCESS
         if events & ~select.POLLOUT or buffered:
-            rc = self._read()
+            rc = self._client.loop_read()
         if rc == 0 and self._client.want_write():
             rc = self._client.loop_write()
         if rc == 0:
@@ -186,15 +194,6 @@ class Link:
             self.closed = bool(events) and self.error is None
             return self._end("the broker closed the connection" if events else "the broker does not answer")
         return self._do_what_is_due()
-
-    def _read(self) -> MQTTErrorCode:
-        """Read what has arrived, up to READ_TOGETHER messages: paho reads one in a call."""
-        for _ in range(READ_TOGETHER):
-            heard = self._heard
-            rc = self._client.loop_read()
-            if rc != 0 or self._heard == heard:
-                return rc
-        return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def collect(self, wake: int, seconds: float) -> None:
         """Where few messages come, wait so long for more of them, or for `wake`: they are then read together.
@@ -274,7 +273,7 @@ class Link:
             self.error = f"the broker refuses: {str(reason).lower()}"
             return
         self.receive_maximum = getattr(properties, "ReceiveMaximum", self.receive_maximum)
-        self.accepted = True
+        self.accepted = self._client.accepted = True
         if self._ungranted:
             self._subscribe()
         else:
@@ -316,16 +315,17 @@ class Link:
             self._ungranted = list(self._subscriptions)
             self._subscribe()
 
-    def _published(
-        self, _client: Client, _userdata: Any, mid: int, reason: ReasonCode, _properties: Properties | None
-    ) -> None:
+    def _acknowledge(self, mid: int, refused: str | None) -> None:
         self._heard += 1
         if (entry := self._unacknowledged.pop(mid, None)) is not None:
-            entry[1](str(reason).lower() if reason.is_failure else None)
+            entry[1](refused)
 
     def _received(self, _client: Client, _userdata: Any, message: MQTTMessage) -> None:
+        self._deliver(message.topic, bytes(message.payload), message.retain)
+
+    def _deliver(self, topic: str, payload: bytes, retained: bool) -> None:
         self._heard += 1
-        self._on_message(message.topic, bytes(message.payload), message.retain)
+        self._on_message(topic, payload, retained)
 
 
 def _linger(peer: object, deadline: float) -> None:

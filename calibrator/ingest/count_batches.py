@@ -10,7 +10,7 @@ counted in memory, and what has changed is written once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -111,20 +111,13 @@ class BatchGroup:
     def write(self) -> None:
         """Write what has changed."""
         write_accounted(self._db, self._lines)
-        new = [
-            {
-                "device": device,
-                "stream": stream,
-                "first": piece.first,
-                "last": piece.last,
-                "noise": piece.noise,
-                "states": piece.states,
-            }
+        pieces = [
+            (device, stream, piece)
             for (device, stream), line in self._lines.items()
             for piece in _joined(line.pieces)
         ]
-        if new:
-            write_states(self._db, new, self._lines)
+        if pieces:
+            write_states(self._db, self._lines, pieces)
 
     def accounted(self, devices: Collection[str]) -> dict[str, dict[str, TickRuns]]:
         """By device and stream, the ticks that are counted or known to be gaps once this is committed."""
@@ -164,8 +157,11 @@ class BatchGroup:
                 raise Rejected(Reason.TAMPERED, f"a tick from {low} to {high} came before with another state")
 
 
-def _joined(pieces: list[CountedStates]) -> Iterator[CountedStates]:
+def _joined(pieces: list[CountedStates]) -> list[CountedStates]:
     """The pieces in order, those that follow each other under the same noise as one: fewer rows to write and read."""
+    if len(pieces) < 2:
+        return pieces
+    found: list[CountedStates] = []
     held: list[CountedStates] = []
     for piece in sorted(pieces, key=lambda piece: piece.first):
         if held and (
@@ -173,13 +169,12 @@ def _joined(pieces: list[CountedStates]) -> Iterator[CountedStates]:
             or piece.noise != held[-1].noise
             or piece.last - held[0].first >= LONGEST_ROW
         ):
-            yield _one(held)
+            found.append(_one(held))
             held = []
         held.append(piece)
-    if held:
-        yield _one(held)
+    return [*found, _one(held)]
 
 
 def _one(pieces: list[CountedStates]) -> CountedStates:
-    states = b"".join(piece.states for piece in pieces)
+    states = b"".join([piece.states for piece in pieces])
     return CountedStates(pieces[0].first, pieces[-1].last, pieces[0].noise, states)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import (
     BindParameter,
     Connection,
-    Executable,
     bindparam,
     delete,
     func,
@@ -22,10 +21,12 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.sql.dml import UpdateBase
 
 from hushmq.broker.contract.tick_runs import Run, TickRuns
 from hushmq.calibrator.store.tables import DEVICES, accounted, batch, closed, extent, setting, tally
 from hushmq.calibrator.store.upsert import upsert
+from hushmq.calibrator.store.write_rows import Row, write_rows
 
 _MINE: BindParameter[str] = bindparam("mine", expanding=True)
 _ACCOUNTED = (
@@ -52,14 +53,16 @@ _NEW = insert(accounted)
 _BATCH = insert(batch)
 
 
-@dataclass(frozen=True, slots=True)
-class CountedStates:
+class CountedStates(NamedTuple):
     """States newly counted in this group."""
 
     first: int
     last: int
     noise: int
-    states: bytes = field(repr=False)
+    states: bytes
+
+    def __repr__(self) -> str:
+        return f"CountedStates({self.first}, {self.last}, {self.noise})"
 
 
 @dataclass(slots=True)
@@ -104,49 +107,44 @@ def read_open_from(db: Connection) -> dict[str, int]:
 
 def write_accounted(db: Connection, lines: Lines) -> None:
     """Write the runs that have changed."""
-    gone, grown, new = [], [], []
+    gone: list[Row] = []
+    grown: list[Row] = []
+    new: list[Row] = []
     for (device, stream), line in lines.items():
         runs = dict(line.runs)
         if runs == line.stored:
             continue
-        gone += [
-            {"device_": device, "stream_": stream, "first_": first}
-            for first in line.stored
-            if first not in runs
-        ]
+        gone += [(device, stream, first) for first in line.stored if first not in runs]
         for first, last in runs.items():
             if first not in line.stored:
-                new.append({"device": device, "stream": stream, "first": first, "last": last})
+                new.append((device, stream, first, last))
             elif line.stored[first] != last:
-                grown.append({"device_": device, "stream_": stream, "first_": first, "last_": last})
-    for statement, rows in ((_GONE, gone), (_GROWN, grown), (_NEW, new)):
-        if rows:
-            db.execute(statement, rows)
+                grown.append((last, device, stream, first))
+    write_rows(db, _GONE, ("device_", "stream_", "first_"), gone)
+    write_rows(db, _GROWN, ("last_", "device_", "stream_", "first_"), grown)
+    write_rows(db, _NEW, ("device", "stream", "first", "last"), new)
 
 
-def write_states(db: Connection, rows: list[dict[str, Any]], lines: Lines) -> None:
-    """Write newly counted states, and add them to the totals and to the ticks at which their noise was used."""
-    db.execute(_BATCH, rows)
-    totals = [
-        {"device": device, "stream": stream, "counted": line.counted, "late": line.late}
-        for (device, stream), line in lines.items()
-        if line.counted
+def write_states(db: Connection, lines: Lines, pieces: list[tuple[str, str, CountedStates]]) -> None:
+    """Write newly counted states of devices and streams, and add them to the totals and to the ticks of their noise."""
+    rows: list[Row] = [
+        (device, stream, one.first, one.last, one.noise, one.states) for device, stream, one in pieces
     ]
-    db.execute(_added_tally(db.dialect.name), totals)
+    write_rows(db, _BATCH, ("device", "stream", "first", "last", "noise", "states"), rows)
+    totals: list[Row] = [
+        (device, stream, line.counted, line.late) for (device, stream), line in lines.items() if line.counted
+    ]
+    write_rows(db, _added_tally(db.dialect.name), ("device", "stream", "counted", "late"), totals)
     used: dict[tuple[str, int], Run] = {}
-    for (_, stream), line in lines.items():
-        for piece in line.pieces:
-            low, high = used.get((stream, piece.noise), (piece.first, piece.last))
-            used[stream, piece.noise] = min(low, piece.first), max(high, piece.last)
-    stretched = [
-        {"stream": stream, "noise": noise, "first": first, "last": last}
-        for (stream, noise), (first, last) in used.items()
-    ]
-    db.execute(_stretched_extent(db.dialect.name), stretched)
+    for _, stream, one in pieces:
+        low, high = used.get((stream, one.noise), (one.first, one.last))
+        used[stream, one.noise] = min(low, one.first), max(high, one.last)
+    stretched: list[Row] = [(*key, *run) for key, run in used.items()]
+    write_rows(db, _stretched_extent(db.dialect.name), ("stream", "noise", "first", "last"), stretched)
 
 
 @lru_cache(maxsize=2)
-def _added_tally(dialect: str) -> Executable:
+def _added_tally(dialect: str) -> UpdateBase:
     """Add to the totals of a device, or begin them."""
     new = upsert(dialect, tally)
     more = {"counted": tally.c.counted + new.excluded.counted, "late": tally.c.late + new.excluded.late}
@@ -154,7 +152,7 @@ def _added_tally(dialect: str) -> Executable:
 
 
 @lru_cache(maxsize=2)
-def _stretched_extent(dialect: str) -> Executable:
+def _stretched_extent(dialect: str) -> UpdateBase:
     """Stretch the ticks of a noise version to these, or begin them."""
     new = upsert(dialect, extent)
     # SQLite's min and max of two arguments are PostgreSQL's least and greatest.
