@@ -12,7 +12,7 @@ from hushmq.agent.sources.parse_value import Reader
 from hushmq.agent.sources.simulated_source import stationary
 from hushmq.broker.contract.message_base import Probability
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.mqtt.endpoint import Endpoint, Tls
+from hushmq.broker.mqtt.endpoint import Endpoint, Tls, refuse_clear_text
 from hushmq.broker.service.settings_file import LocalPath, Section, TlsSection, read_secret
 
 Milliseconds = Annotated[int, Field(ge=1, le=86_400_000)]
@@ -157,13 +157,21 @@ class Mqtt(Text):
     """A topic on a local broker, to which zigbee2mqtt, Tasmota, rtl_433 or ESPHome publish, for example."""
 
     kind: Literal["mqtt"]
-    url: str = Field(description="`mqtt://host[:port]` of the local broker.")
+    url: str = Field(
+        description="The local broker: `mqtt://host[:port]`, `mqtts://host[:port]` with TLS, over WebSocket `ws://` or "
+        "`wss://`."
+    )
     topic: Annotated[str, Field(min_length=1)] = Field(
         description="The topic; `+` matches any level, and `/#` at the end all levels below."
     )
     username: str | None = Field(default=None, description="The identity at that broker.")
     password_file: LocalPath | None = Field(
         default=None, description="A file with the password, readable only by its owner."
+    )
+    password_in_clear_text: bool = Field(
+        default=False,
+        description="Accept that everybody on the network can read the password: only then is it sent without TLS to "
+        "another host than this one.",
     )
     retained: bool = Field(
         default=False, description="Whether a retained message, which may be old, is accepted as a value."
@@ -186,9 +194,12 @@ class Mqtt(Text):
             password = read_secret(self.password_file, f"{where}.password_file")
         tls = None if self.tls is None else Tls(self.tls.ca, self.tls.certificate, self.tls.key)
         try:
-            return Endpoint.parse(self.url, username=self.username, password=password, tls=tls)
+            found = Endpoint.parse(self.url, username=self.username, password=password, tls=tls)
         except Problem as problem:
             raise Problem(f"{where}.url: {problem}") from None
+        if not self.password_in_clear_text:
+            refuse_clear_text([found], setting=f"{where}.url", risk=f"{where}.password_in_clear_text = true")
+        return found
 
 
 AnySource = Simulate | SimulateStates | Offered | Stdin | File | Serial | Mqtt

@@ -186,16 +186,34 @@ def test_every_topic_filter_is_taken(tmp_path: Path, topic: str) -> None:
     load(write_config(tmp_path, source=f'kind = "mqtt"\nurl = "mqtt://h"\ntopic = "{topic}"'), {})
 
 
-def test_a_local_topic_has_separate_credentials(tmp_path: Path) -> None:
-    source = f"""kind = "mqtt"
-url = "mqtt://gateway"
+LOCAL_TOPIC = """kind = "mqtt"
 topic = "zigbee2mqtt/door"
 username = "me"
-password_file = "{tmp_path}/password"
+password_file = "password"
 """
+
+
+def test_a_local_topic_has_separate_credentials(tmp_path: Path) -> None:
+    source = f'{LOCAL_TOPIC}url = "mqtts://gateway"'
     section = load(write_config(tmp_path, source=source), {}).streams["motion"].source
     assert isinstance(section, Mqtt)
     assert (section.endpoint().username, section.endpoint().password) == ("me", "wearable-1-secret")
+
+
+def test_the_password_of_a_source_leaves_this_machine_in_clear_text_only_if_a_setting_accepts_it(
+    tmp_path: Path,
+) -> None:
+    """The same rule as for the broker that is published to; the refusal names the stream's setting."""
+    for url in ("mqtt://localhost", "mqtt://127.0.0.1:1884", "mqtts://gateway", "wss://gateway"):
+        load(write_config(tmp_path, source=f'{LOCAL_TOPIC}url = "{url}"'), {})
+    away = f'{LOCAL_TOPIC}url = "mqtt://gateway"'
+    risk = r"streams\.motion\.source\.password_in_clear_text = true$"
+    with pytest.raises(
+        Problem, match=rf": streams\.motion\.source\.url: mqtt://gateway:1883 .* {risk}"
+    ) as caught:
+        load(write_config(tmp_path, source=away), {})
+    assert "wearable-1-secret" not in str(caught.value)
+    load(write_config(tmp_path, source=f"{away}\npassword_in_clear_text = true"), {})
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
