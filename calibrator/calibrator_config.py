@@ -11,9 +11,12 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
+from hushmq.broker.contract.discovery_topics import DEFAULT_PREFIX, discovery_prefix
 from hushmq.broker.contract.message_base import Level
+from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import PrivateKey, PublicKey
 from hushmq.broker.contract.topics import SHARDS
+from hushmq.broker.provision import site_description
 from hushmq.broker.service.settings_file import (
     BrokerSection,
     LocalPath,
@@ -115,6 +118,31 @@ class RosterSection(Section):
     )
 
 
+class HomeAssistantSection(Section):
+    """Entities for Home Assistant: shares of every window, and which devices are on line.
+
+    They are announced to whoever may read the prefix: those with the role `home-assistant`, not subscribers.
+    """
+
+    discovery: bool = Field(
+        description="Whether they are announced; `false` removes what was announced. Without the section: neither."
+    )
+    prefix: Level = Field(
+        default=DEFAULT_PREFIX,
+        description="Home Assistant's discovery prefix, the same as `discovery_prefix` in site.toml.",
+    )
+    site_file: LocalPath | None = Field(
+        default=None,
+        description="The site.toml whose devices have entities, so that a revoked one has none; absent: all devices "
+        "that have told their status.",
+    )
+
+    @field_validator("prefix")
+    @classmethod
+    def _usable_prefix(cls, prefix: str) -> str:
+        return discovery_prefix(prefix)
+
+
 class MetricsSection(Section):
     """Metrics for Prometheus and health, on request."""
 
@@ -159,6 +187,7 @@ class Config(Section):
     devices: DevicesSection = DevicesSection()
     roster: RosterSection = RosterSection()
     metrics: MetricsSection = MetricsSection()
+    home_assistant: HomeAssistantSection | None = None
     log: LogSection = LogSection()
 
     @field_validator("shards")
@@ -182,4 +211,9 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Config:
         if endpoint.tls is not None:
             endpoint.tls.context()
     _ = config.keys.signing_key
+    if config.home_assistant is not None and config.home_assistant.site_file is not None:
+        try:
+            site_description.read(config.home_assistant.site_file)
+        except Problem as problem:
+            raise Problem(f"home_assistant.site_file: {problem}") from None
     return config

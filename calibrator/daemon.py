@@ -27,6 +27,7 @@ from hushmq.calibrator.ingest.seen_ticks import newest_seen
 from hushmq.calibrator.ingest.settling import Settling
 from hushmq.calibrator.ingest.topics_read import topics_read
 from hushmq.calibrator.make_report import make_report
+from hushmq.calibrator.publish.discovery import Discovery
 from hushmq.calibrator.publish.release_queue import ReleaseQueue
 from hushmq.calibrator.publish.retained_topics import RetainedTopics
 from hushmq.calibrator.settings.stored_settings import StoredSetting
@@ -109,6 +110,8 @@ class Daemon:
             collect_s=min(READ_TOGETHER_S, config.collect_s),
             log=log,
         )
+        announced = config.home_assistant
+        self._discovery = None if announced is None else Discovery(config, announced, log)
 
     @property
     def metrics_port(self) -> int | None:
@@ -125,11 +128,15 @@ class Daemon:
         Raises StorageAway when the database has gone away; what was not counted is in the inbox.
         """
         self._connection.start()
+        if self._discovery is not None:
+            self._discovery.start()
         try:
             with away_in_words(self._engine):
                 self._work()
         finally:
             self._connection.stop()
+            if self._discovery is not None:
+                self._discovery.stop()
             if self._server is not None:
                 self._server.stop()
             self._engine.dispose()
@@ -189,6 +196,8 @@ class Daemon:
         self._unseen |= received.accounted
         if self._connection.connected:
             self._publish(overwrite=settled)
+        if self._discovery is not None and settled:
+            self._discovery.update(self._cohort.policy, self._cohort.statuses)
         self._report()
         self._systemd.feed(healthy=self._connection.alive)
 

@@ -1,7 +1,7 @@
 """Real brokers for every test that opens a socket: `broker` runs the test on NATS and on Mosquitto.
 
-The site has the cohort "test" and the identities "ops", "calibrator", "subscriber", "console", "wearable-1" to
-"wearable-3". Each test gets its own process, on a free port, with an empty folder.
+The site has the cohort "test" and the identities "ops", "calibrator", "subscriber", "console", "home-assistant",
+"wearable-1" to "wearable-3". Each test gets its own process, on a free port, with an empty folder.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SITE = Site(
         Identity("calibrator", "calibrator", "calibrator-secret"),
         Identity("subscriber", "subscriber", "subscriber-secret"),
         Identity("console", "console", "console-secret"),
+        Identity("home-assistant", "home-assistant", "home-assistant-secret"),
         *(Identity("device", f"wearable-{n}", f"wearable-{n}-secret") for n in (1, 2, 3)),
     ),
 )

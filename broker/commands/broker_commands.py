@@ -191,7 +191,7 @@ def _show(folder: SiteFolder, *, as_json: bool) -> int:
         )
         width = max((len(name) for _, name, _ in who), default=0)
         for role, name, end in who:
-            print(f"{role:<11} {name:<{width}}  {_until(end, 'password')}")
+            print(f"{role:<14} {name:<{width}}  {_until(end, 'password')}")
     return 1 if any(end is not None and due(end) for end in (broker, *(end for _, _, end in who))) else 0
 
 

@@ -1,7 +1,8 @@
 """Identities and their access rights, from which the configuration of every broker is generated.
 
 A device writes only topics with its name; a subscriber reads releases and nothing else; only ops write the policy. A
-console writes nothing and does not read the noisy stream: it shows none of it.
+console writes nothing and does not read the noisy stream: it shows none of it. Home Assistant reads releases, the
+status of devices, and what is announced to it, which only the calibrator writes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from hushmq.broker.contract.discovery_topics import DEFAULT_PREFIX, announced_filters
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.topics import COHORT, ROOT, TopicKind, Topics, level, shard
 
-Role = Literal["ops", "calibrator", "device", "subscriber", "console"]
-ROLES: tuple[Role, ...] = ("ops", "calibrator", "device", "subscriber", "console")
+Role = Literal["ops", "calibrator", "device", "subscriber", "console", "home-assistant"]
+ROLES: tuple[Role, ...] = ("ops", "calibrator", "device", "subscriber", "console", "home-assistant")
 
 LARGEST_PACKET = 1_048_576
 """The largest MQTT packet that brokers accept, in bytes; messages of the contract take at most a quarter of it."""
@@ -64,6 +66,8 @@ class Site:
 
     cohort: str
     identities: tuple[Identity, ...]
+    discovery_prefix: str = DEFAULT_PREFIX
+    """Home Assistant's: what entities are announced below."""
 
     def __post_init__(self) -> None:
         level(self.cohort)
@@ -80,8 +84,8 @@ class Site:
         raise Problem(f"site: there is no identity {name!r}; there are {known}")
 
 
-def rights(cohort: str, identity: Identity) -> Rights:
-    """Return what the identity may publish and subscribe to."""
+def rights(cohort: str, identity: Identity, prefix: str = DEFAULT_PREFIX) -> Rights:
+    """Return what the identity may publish and subscribe to; `prefix` is Home Assistant's discovery prefix."""
     topics, name = Topics(cohort), identity.name
     below = f"{ROOT}/{cohort}"
     match identity.role:
@@ -90,9 +94,10 @@ def rights(cohort: str, identity: Identity) -> Rights:
         case "calibrator":
             writes = (topics.all("noise"), topics.all("seen"), topics.all("release"), topics.all("ledger"))
             # It puts the newest policy back, signed by ops, where a broker has lost it.
+            announced = announced_filters(prefix, cohort)
             return Rights(
-                publish=(topics.policy, *writes),
-                subscribe=(topics.policy, topics.all("z"), topics.all("status"), *writes),
+                publish=(topics.policy, *writes, *announced),
+                subscribe=(topics.policy, topics.all("z"), topics.all("status"), *writes, *announced),
             )
         case "device":
             return Rights(
@@ -108,3 +113,9 @@ def rights(cohort: str, identity: Identity) -> Rights:
         case "console":
             shown: tuple[TopicKind, ...] = ("noise", "status", "release", "ledger")
             return Rights(publish=(), subscribe=(topics.policy, *map(topics.all, shown)))
+        case "home-assistant":
+            # Home Assistant tells there that it has started.
+            birth = f"{prefix}/status"
+            return Rights(
+                publish=(birth,), subscribe=(topics.all("release"), topics.all("status"), f"{prefix}/#")
+            )

@@ -45,7 +45,7 @@ def password_file(site: Site) -> str:
 def acl_file(site: Site) -> str:
     lines: list[str] = []
     for identity in site.identities:
-        granted = rights(site.cohort, identity)
+        granted = rights(site.cohort, identity, site.discovery_prefix)
         lines.append(f"user {identity.name}")
         lines += [f"topic write {name}" for name in granted.publish]
         lines += [f"topic read {name}" for name in granted.subscribe]

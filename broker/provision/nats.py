@@ -52,8 +52,8 @@ def subjects(topic_filter: str) -> list[str]:
     return [topic_filter.replace("/", ".").replace("+", "*")]
 
 
-def permissions(cohort: str, identity: Identity) -> dict[str, dict[str, list[str]]]:
-    granted = rights(cohort, identity)
+def permissions(site: Site, identity: Identity) -> dict[str, dict[str, list[str]]]:
+    granted = rights(site.cohort, identity, site.discovery_prefix)
     publish = [subject for name in granted.publish for subject in subjects(name)]
     subscribe = [subject for name in granted.subscribe for subject in subjects(name)]
     return {
@@ -63,7 +63,7 @@ def permissions(cohort: str, identity: Identity) -> dict[str, dict[str, list[str
     }
 
 
-def _user(cohort: str, identity: Identity, tls: ServerTls | None) -> dict[str, object]:
+def _user(site: Site, identity: Identity, tls: ServerTls | None) -> dict[str, object]:
     if tls is not None and tls.identities is not None:
         # NATS then checks no password, and accepts no certificate of the same name with another random mark.
         proof = {"user": subject(tls.identities / f"{identity.name}.pem")}
@@ -74,7 +74,7 @@ def _user(cohort: str, identity: Identity, tls: ServerTls | None) -> dict[str, o
     return {
         **proof,
         "allowed_connection_types": ["MQTT", "MQTT_WS"],
-        "permissions": permissions(cohort, identity),
+        "permissions": permissions(site, identity),
     }
 
 
@@ -155,7 +155,7 @@ def configuration(
             "sync_interval": SYNC_INTERVAL,
             **({} if queue_mb is None else {"max_file_store": queue_mb * 2**20}),
         },
-        "authorization": {"users": [_user(site.cohort, identity, tls) for identity in site.identities]},
+        "authorization": {"users": [_user(site, identity, tls) for identity in site.identities]},
         "max_payload": LARGEST_PACKET,
         **({"cluster": _cluster(cluster, tls)} if cluster is not None else {}),
     }

@@ -10,8 +10,9 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from hushmq.broker.contract.discovery_topics import DEFAULT_PREFIX, discovery_prefix
 from hushmq.broker.contract.message_base import Level
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.topics import COHORT
@@ -29,6 +30,7 @@ FIELDS: dict[Role, str] = {
     "device": "devices",
     "subscriber": "subscribers",
     "console": "consoles",
+    "home-assistant": "home_assistants",
 }
 
 
@@ -98,7 +100,22 @@ class Description(_Section):
     )
     devices: Annotated[tuple[Level, ...], _names("devices, as in their topics")] = ()
     consoles: Annotated[tuple[Level, ...], _names("consoles, which read all but the noisy stream")] = ()
+    home_assistants: Annotated[
+        tuple[Level, ...],
+        _names(
+            "Home Assistants and bridges to them, which read releases, status and what is announced to them"
+        ),
+    ] = ()
+    discovery_prefix: Level = Field(
+        default=DEFAULT_PREFIX,
+        description="Home Assistant's discovery prefix, below which the calibrator alone may announce entities.",
+    )
     nodes: Annotated[tuple[Node, ...], Field(strict=False)] = ()
+
+    @field_validator("discovery_prefix")
+    @classmethod
+    def _usable_prefix(cls, prefix: str) -> str:
+        return discovery_prefix(prefix)
 
     @model_validator(mode="after")
     def _sound(self) -> Self:

@@ -99,6 +99,7 @@ class SiteFolder:
                 for role in ROLES
                 for name in self.description.named(role)
             ),
+            self.description.discovery_prefix,
         )
 
     def server_tls(self) -> ServerTls | None:

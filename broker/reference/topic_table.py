@@ -71,12 +71,13 @@ CHANNELS = (
         "The ticks that are counted durably, so that the device may delete them.",
     ),
     Channel(
-        "status", "status/{device}", Status, True, ("device",), ("ops", "calibrator", "console"),
+        "status", "status/{device}", Status, True, ("device",),
+        ("ops", "calibrator", "console", "home-assistant"),
         "Versions applied, versions refused with their reasons, ticks buffered and dropped; also the last will.",
     ),
     Channel(
         "release", "release/{stream}/{window}/{scope}", Release, True, ("calibrator", "device"),
-        ("ops", "calibrator", "subscriber", "console"),
+        ("ops", "calibrator", "subscriber", "console", "home-assistant"),
         "The noisy histogram of one closed window. A device writes only releases about itself.",
     ),
     Channel(

@@ -95,6 +95,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The calibrator has lost the broker; it reconnects, and devices keep their batches.",
         "Check the broker if it persists.",
     ),
+    "entities_announced": ("Entities for Home Assistant were announced, changed or removed.", ""),
     "epoch_began": (
         "A new epoch of a stream has begun: its states mean something else (`meaning`), Θ was contradicted "
         "(`contradiction`), or ops raised its number (`ops`).",
@@ -204,6 +205,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "settings_signed_again": (
         "The calibrator's key has changed; stored settings were signed with the new key.",
         "",
+    ),
+    "site_file_unreadable": (
+        "The site's description cannot be read; Home Assistant keeps the devices that it named last.",
+        "Correct what `problem` names.",
     ),
     "site_reload_refused": (
         "The changed site file is invalid; the broker keeps its present configuration.",

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from hushmq.broker.contract.discovery_topics import announced_topic
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.mqtt.endpoint import Endpoint
 from hushmq.broker.provision import mosquitto, nats
@@ -40,10 +41,17 @@ TOPICS = {
     "below policy": f"{T.policy}/more",
     "nobody's": "hush/1/test/other",
     "outside": "somewhere/else",
+    "announcement": announced_topic("homeassistant", "test", "sensor", "motion", "hour", "cohort", "1"),
+    "announced device": announced_topic("homeassistant", "test", "binary_sensor", "wearable-1"),
+    "other cohort's announcement": announced_topic("homeassistant", "elsewhere", "sensor", "motion"),
+    "another program's announcement": "homeassistant/sensor/kettle/config",
+    "announced lock": "homeassistant/lock/hushmq-test/door/config",
+    "birth": "homeassistant/status",
 }
+ANNOUNCED = {"announcement", "announced device"}
 LABELS = {topic: label for label, topic in TOPICS.items()}
 READS = {
-    "ops": set(TOPICS) - {"other cohort's policy", "other cohort's release", "outside"},
+    "ops": {label for label, topic in TOPICS.items() if topic.startswith("hush/1/test/")},
     "calibrator": {
         *(
             "policy",
@@ -56,6 +64,7 @@ READS = {
         ),
         *("own seen", "other seen", "own status", "other status", "release", "own release"),
         *("other release", "ledger"),
+        *ANNOUNCED,
     },
     "subscriber": {"release", "own release", "other release"},
     "wearable-1": {"policy", "noise", "own noise", "own seen"},
@@ -72,6 +81,10 @@ READS = {
         ),
         *("other release", "ledger"),
     },
+    "home-assistant": {
+        *("release", "own release", "other release", "own status", "other status"),
+        *(label for label, topic in TOPICS.items() if topic.startswith("homeassistant/")),
+    },
 }
 WRITES = {
     "ops": {"policy"},
@@ -86,13 +99,16 @@ WRITES = {
         "own release",
         "other release",
         "ledger",
+        *ANNOUNCED,
     },
     "subscriber": set[str](),
     "wearable-1": {"own batch", "own status", "own release"},
     "console": set[str](),
+    "home-assistant": {"birth"},
 }
 WILDCARDS = [
     *("#", "hush/#", "hush/1/#", "hush/1/+/policy", "hush/1/test/#", "hush/1/test/+/#", "+/+/+/z/#"),
+    *("homeassistant/#", "homeassistant/+/+/config", "homeassistant/+/+/+/config"),
     *("$SYS/#", "$MQTT/#", "$JS/#", "$share/group/#"),
 ]
 
@@ -102,8 +118,8 @@ Endpoints = Callable[[str], Endpoint]
 def allow_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     """Grant the identity "witness" all rights in configurations written from now on."""
 
-    def with_witness(cohort: str, identity: Identity) -> Rights:
-        return Rights(("#",), ("#",)) if identity.name == "witness" else rights(cohort, identity)
+    def with_witness(cohort: str, identity: Identity, prefix: str) -> Rights:
+        return Rights(("#",), ("#",)) if identity.name == "witness" else rights(cohort, identity, prefix)
 
     monkeypatch.setattr(nats, "rights", with_witness)
     monkeypatch.setattr(mosquitto, "rights", with_witness)
@@ -112,7 +128,7 @@ def allow_witness(monkeypatch: pytest.MonkeyPatch) -> None:
 def check_writes(endpoint: Endpoints) -> None:
     """What an identity publishes arrives iff its role may write that topic, retained or not."""
     with Plain(endpoint("witness")) as witness:
-        assert witness.subscribe("hush/#", "somewhere/#") == [1, 1]
+        assert witness.subscribe("hush/#", "somewhere/#", "homeassistant/#") == [1, 1, 1]
         for name, may in WRITES.items():
             with Plain(endpoint(name)) as writer:
                 for label, topic in TOPICS.items():

@@ -32,7 +32,7 @@ def test_wildcards_open_nothing(broker: BrokerProcess) -> None:
     matrix.check_wildcards(broker.endpoint)
 
 
-@pytest.mark.parametrize("name", ["calibrator", "subscriber", "wearable-1"])
+@pytest.mark.parametrize("name", ["calibrator", "subscriber", "home-assistant", "wearable-1"])
 def test_the_filters_of_a_role_are_granted_as_they_stand(broker: BrokerProcess, name: str) -> None:
     """All filters of a role's rights can be subscribed to in one request."""
     granted = rights("test", broker.site.identity(name)).subscribe

@@ -263,7 +263,7 @@ def test_what_was_handed_out_can_be_handed_out_again(
         assert Path(section["password_file"]).stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "once" / "password").read_text() == (tmp_path / "again" / "password").read_text()
     assert hushmq("broker", "show", "--site", folder) == 0
-    assert "calibrator  calibrator  password" in capsys.readouterr().out
+    assert "calibrator     calibrator  password" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

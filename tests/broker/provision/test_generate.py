@@ -83,6 +83,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> SiteFolder:
             ops=("ops", "witness"),
             devices=("wearable-1", "wearable-2"),
             consoles=("console",),
+            home_assistants=("home-assistant",),
         ),
     )
 
