@@ -92,6 +92,12 @@ SECTIONS = {
     "limit": EvaluationSection(
         "hushmq.evaluation.sections.limits", "How far every method is from the limit, on real chains"
     ),
+    "recent": EvaluationSection(
+        "hushmq.evaluation.sections.recent_methods", "Methods of the last years, at the same true loss"
+    ),
+    "relaxed": EvaluationSection(
+        "hushmq.evaluation.sections.relaxed_accounting", "What a guarantee with a δ would save"
+    ),
     "composition": EvaluationSection(
         "hushmq.evaluation.papers.sc_composition", "What many releases cost together"
     ),
