@@ -13,7 +13,9 @@ import pytest
 
 from hushmq.agent.agent_config import Config as AgentConfig
 from hushmq.agent.sources.source_config import SimulateStates
-from hushmq.broker.commands.push_command import ROOM, _plan, _words
+from hushmq.broker.commands.push_command import ROOM
+from hushmq.broker.commands.push_plan import plan_streams
+from hushmq.broker.commands.push_words import words_of
 from hushmq.broker.commands.rollout import Received
 from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES
 from hushmq.broker.contract.policy_message import Policy
@@ -82,7 +84,7 @@ def test_the_policy_of_three_states_means_what_the_page_shows() -> None:
     text, source = blocks(page, "toml")
     policy = Policy.model_validate_json(json.dumps(tomllib.loads(text) | {"version": 1}))
     (shown,) = re.findall(r"^```\n\$ hushmq push[^\n]*\n(.*?)```", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert shown.splitlines() == _words(policy, Received(), _plan(policy, Received()))
+    assert shown.splitlines() == words_of(policy, Received(), plan_streams(policy, Received()))
     chain = tomllib.loads(source)["streams"]["activity"]["source"]
     simulated = SimulateStates.model_validate_json(json.dumps(chain))
     floor = policy.streams["activity"].theta.floor

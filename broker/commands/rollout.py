@@ -175,6 +175,26 @@ def settled(found: dict[str, Progress]) -> bool:
     return all(one.state in FINAL for one in found.values())
 
 
+def nobody_applied(policy: Policy, found: Mapping[str, Progress], received: Received) -> str | None:
+    """What to do about a policy that was refused and that no device has applied, in words; None where that is not so.
+
+    Refusals come from devices; what others do is not known, and noise that was issued for it may still be used.
+    """
+    refused = [device for device, one in found.items() if one.state == "refused"]
+    followed = sorted({received.statuses[device].policy or 0 for device in refused})
+    waiting = any(one.state in {"applied", "waiting for noise"} for one in found.values())
+    if not refused or waiting or policy.version in followed:
+        return None
+    reasons = sorted({found[device].reason for device in refused})
+    go_on = ", ".join(f"policy {one}" if one else "no policy" for one in followed)
+    return (
+        f"no device has applied policy {policy.version} ({', '.join(reasons)}): whoever refused it goes on with "
+        f"{go_on}, the calibrator follows the new one. Push a corrected policy, or the former file again. Noise for "
+        f"policy {policy.version} stays possible, and where states change faster than a coin (q + r > 1) later noise "
+        "leaves room for it until the stream's `epoch` is raised"
+    )
+
+
 def _stated_version(payload: bytes) -> int:
     """Return the version that a signed message states, valid or not; 0 where it states none."""
     try:

@@ -1,15 +1,17 @@
-"""What is read from a cohort's topics: all that is retained, and the highest version that anyone follows."""
+"""What is read from a cohort's topics: all that is retained, versions, and a policy that nobody applied."""
 
 from __future__ import annotations
 
 import threading
 
-from hushmq.broker.commands.rollout import LEAP, Received, Watcher
+import pytest
+
+from hushmq.broker.commands.rollout import LEAP, Progress, Received, Watcher, nobody_applied
 from hushmq.broker.contract.messages import Refusal, Status, encode
 from hushmq.broker.contract.problem import Reason
 from hushmq.broker.provision.nats import NatsServer
 from tests.calibrator.running import Client
-from tests.calibrator.site import TOPICS, wait_until
+from tests.calibrator.site import TOPICS, policy, wait_until
 
 
 def test_a_device_knows_a_newer_policy_than_the_broker() -> None:
@@ -55,3 +57,32 @@ def test_statuses_that_never_pause_are_not_waited_for(nats: NatsServer) -> None:
         ending.cancel()
         reports.join()
         watcher.close()
+
+
+REFUSED = Progress("refused", "epsilon-above-cap")
+
+
+@pytest.mark.parametrize(
+    ("found", "reported"),
+    [
+        ({"a": REFUSED, "b": Progress("offline")}, True),
+        ({"a": REFUSED, "b": Progress("silent")}, True),
+        ({"a": REFUSED, "b": Progress("applied")}, False),
+        ({"a": REFUSED, "b": Progress("waiting for noise")}, False),
+        ({"a": Progress("silent"), "b": Progress("offline")}, False),
+        ({"c": Progress("refused", "motion: loss-above-epsilon")}, False),
+        ({}, False),
+    ],
+)
+def test_a_policy_that_nobody_applied(found: dict[str, Progress], reported: bool) -> None:
+    """It is reported where a device refused it and none has it, with what the device follows meanwhile."""
+    statuses = {
+        "a": Status(online=True, policy=2),
+        "b": Status(online=False, policy=3),
+        "c": Status(online=True, policy=3),
+    }
+    advice = nobody_applied(policy(3), found, Received(statuses=statuses))
+    assert (advice is not None) is reported
+    if advice is not None:
+        assert "no device has applied policy 3 (epsilon-above-cap)" in advice
+        assert "goes on with policy 2" in advice
