@@ -16,7 +16,15 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision.broker_process import write_private
 
 SETTINGS = "agent.toml"
-FileName = Literal["agent.toml", "password", "ca.pem", "certificate.pem", "certificate.key"]
+FileName = Literal[
+    "agent.toml",
+    "password",
+    "ca.pem",
+    "certificate.pem",
+    "certificate.key",
+    "source-password",
+    "source-ca.pem",
+]
 LARGEST = 1_048_576
 """The largest bundle that is read, in bytes: a valid one has a few thousand."""
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlsplit
 
 from hushmq.broker.contract.policy_message import Bins, Policy, StreamPolicy, Threshold
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.theta_message import BinaryThetaMessage
 from hushmq.broker.provision.site_description import toml_value
 from hushmq.broker.provision.site_folder import broker_section
+from hushmq.setup.source_login import NO_LOGIN, SourceLogin
 
 KINDS = "simulate, stdin, offer, file=PATH, serial=PORT or mqtt=URL/TOPIC"
 
@@ -25,9 +25,10 @@ class SourceChoice:
     kind: str
     where: str = ""
     json_path: str | None = None
+    login: SourceLogin = NO_LOGIN
 
     @classmethod
-    def parse(cls, text: str, json_path: str | None = None) -> SourceChoice:
+    def parse(cls, text: str, json_path: str | None = None, login: SourceLogin = NO_LOGIN) -> SourceChoice:
         """Return the choice in `simulate`, `file=PATH` and so on; raise Problem for anything else."""
         kind, _, where = text.partition("=")
         needs = kind in {"file", "serial", "mqtt"}
@@ -35,7 +36,7 @@ class SourceChoice:
             raise Problem(f"--source: {text!r} is no source: write {KINDS}")
         if json_path is not None and kind not in {"stdin", "file", "serial", "mqtt"}:
             raise Problem(f"--json-path: values of {kind} are no JSON: leave it out")
-        return cls(kind, where, json_path)
+        return cls(kind, where, json_path, login if kind == "mqtt" else NO_LOGIN)
 
     def settings(self, stream: StreamPolicy) -> dict[str, Any]:
         """Return the section of a stream's source."""
@@ -43,7 +44,7 @@ class SourceChoice:
             return _simulated(stream)
         found: dict[str, Any] = {"kind": self.kind}
         if self.kind == "mqtt":
-            found |= _topic(self.where)
+            found |= self.login.topic(self.where)
         elif self.kind == "file":
             found["file"] = self.where
         elif self.kind == "serial":
@@ -54,14 +55,6 @@ class SourceChoice:
             return found | {"form": "json", "json_path": self.json_path}
         numbers = isinstance(stream.discretiser, Threshold | Bins)
         return found | {"form": "number" if numbers else "label"}
-
-
-def _topic(where: str) -> dict[str, Any]:
-    parts = urlsplit(where)
-    topic = parts.path.removeprefix("/")
-    if parts.scheme not in {"mqtt", "mqtts"} or not parts.hostname or not topic:
-        raise Problem(f"--source: {where!r} names no topic: write mqtt=mqtt://host[:port]/the/topic")
-    return {"url": f"{parts.scheme}://{parts.netloc}", "topic": topic}
 
 
 def _simulated(stream: StreamPolicy) -> dict[str, Any]:
@@ -108,7 +101,9 @@ def _values(stream: StreamPolicy) -> list[float] | list[str]:
     return list(stream.states)
 
 
-def sources_of(texts: Sequence[str], json_path: str | None, policy: Policy) -> dict[str, SourceChoice]:
+def sources_of(
+    texts: Sequence[str], json_path: str | None, policy: Policy, login: SourceLogin = NO_LOGIN
+) -> dict[str, SourceChoice]:
     """Return the source of each stream, from `[STREAM:]KIND[=WHERE]` texts; raise Problem where none is left.
 
     One without a stream is for all streams that have none of their own; without such a one, only the streams named run.
@@ -122,13 +117,15 @@ def sources_of(texts: Sequence[str], json_path: str | None, policy: Policy) -> d
                 raise Problem(
                     f"--source: the policy has no stream {stream!r}; it has {', '.join(policy.streams)}"
                 )
-            named[stream] = SourceChoice.parse(rest, json_path)
+            named[stream] = SourceChoice.parse(rest, json_path, login)
         else:
-            common = SourceChoice.parse(text, json_path)
+            common = SourceChoice.parse(text, json_path, login)
     found = {name: named.get(name, common) for name in policy.streams}
     chosen = {name: source for name, source in found.items() if source is not None}
     if not chosen:
         raise Problem(f"--source: say where the values come from: {KINDS}")
+    if login != NO_LOGIN and not any(source.kind == "mqtt" for source in chosen.values()):
+        raise Problem("--source: a user, password or authority is for mqtt=URL/TOPIC only")
     if sum(source.kind == "stdin" for source in chosen.values()) > 1:
         raise Problem("--source: standard input has one reader: write --source STREAM:stdin for one stream")
     return chosen

@@ -12,6 +12,7 @@ from hushmq.broker.contract.messages import Status
 from hushmq.broker.contract.problem import Problem
 from hushmq.setup.agent_settings import KINDS, sources_of
 from hushmq.setup.household import OPS, Household
+from hushmq.setup.source_login import SourceLogin, add_source_login
 
 EXAMPLES = """A bundle is one file with all that a device needs: its settings, its password, the broker's authority.
 It is as secret as the password in it. Carry it over, then run `hushmq agent enroll FILE` there.
@@ -19,7 +20,8 @@ It is as secret as the password in it. Carry it over, then run `hushmq agent enr
 examples:
   hushmq device add home wearable-1 --source simulate --here
   hushmq device add home ring --source serial=/dev/ttyUSB0
-  hushmq device add home door --source mqtt=mqtt://localhost/zigbee2mqtt/front_door --json-path contact
+  hushmq device add home door --source mqtt=mqtt://localhost/zigbee2mqtt/front_door --json-path contact \\
+      --source-user hushmq --source-password-file z2m.password
   hushmq device list home
   hushmq device revoke home wearable-1"""
 ANSWER_S = 3.0
@@ -45,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"where its values come from: {KINDS}; may be repeated, for several streams",
     )
     add.add_argument("--json-path", metavar="PATH", help="values are JSON, and the value is at this path")
+    add_source_login(add)
     add.add_argument(
         "--out", type=Path, metavar="FILE", help="the bundle to write (default: SITE/bundles/NAME.bundle)"
     )
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _add(household: Household, args: argparse.Namespace) -> int:
     policy = household.policy()
-    sources = sources_of(args.source, args.json_path, policy)
+    sources = sources_of(args.source, args.json_path, policy, SourceLogin.of(args))
     for name, source in sources.items():
         source.settings(policy.streams[name])  # a bad one is found before the device is added
     if args.here and args.out is not None:

@@ -118,6 +118,8 @@ class Household:
             calibrator_keys=[str(PrivateKey.load(self.path / "calibrator.key").public)],
             sources=sources,
         )
+        for source in sources.values():
+            files |= source.login.files
         return DeviceBundle.model_validate(
             {"device": device, "cohort": self.cohort, "files": {SETTINGS: settings, **files}}
         )

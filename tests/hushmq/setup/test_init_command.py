@@ -10,6 +10,7 @@ import pytest
 
 from hushmq.__main__ import main
 from hushmq.agent.agent_config import load as load_agent
+from hushmq.agent.sources.source_config import Mqtt
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.calibrator.calibrator_config import load as load_calibrator
 from hushmq.setup.household import Household
@@ -137,6 +138,46 @@ def test_a_bundle_holds_all_that_a_device_needs(
     assert "--replace" in capsys.readouterr().err
 
 
+LOGIN = "--source-user me --source-password-file {home}/passwords/ops"
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("mqtt://localhost:1884", []),
+        ("mqtts://gateway", ["--source-ca", "{home}/authority/ca.pem"]),
+        ("ws://gateway", ["--password-in-clear-text"]),
+    ],
+)
+def test_a_device_logs_in_at_the_broker_of_its_source(
+    home: Path, tmp_path: Path, url: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a password that is in no settings file and on no screen, and every topic filter as it is written."""
+    given = [*LOGIN.split(), *options, "--out", str(tmp_path / "b")]
+    source = f"mqtt={url}/zigbee2mqtt/#"
+    words = [
+        "device",
+        "add",
+        str(home),
+        "ring",
+        "--source",
+        source,
+        *(one.format(home=home) for one in given),
+    ]
+    assert main(words) == 0
+    secret = (home / "passwords" / "ops").read_text().strip()
+    shutil.rmtree(home)
+    assert main(["agent", "enroll", str(tmp_path / "b"), "--folder", str(tmp_path / "d"), "--offline"]) == 0
+    assert secret not in capsys.readouterr().out
+    assert secret not in (tmp_path / "d" / "agent.toml").read_text()
+    source_settings = load_agent(tmp_path / "d" / "agent.toml", {}).streams["motion"].source
+    assert isinstance(source_settings, Mqtt)
+    endpoint = source_settings.endpoint()
+    assert (source_settings.topic, endpoint.username, endpoint.password) == ("zigbee2mqtt/#", "me", secret)
+    if endpoint.tls is not None:
+        endpoint.tls.context()
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -146,6 +187,22 @@ def test_a_bundle_holds_all_that_a_device_needs(
         ("add {home} ring --source simulate=1", "--source: 'simulate=1' is no source"),
         ("add {home} ring --source pulse:stdin", "--source: the policy has no stream 'pulse'; it has motion"),
         ("add {home} ring --source mqtt=localhost/x", "names no topic"),
+        ("add {home} ring --source mqtt=http://h/x", "--source: broker address 'http://h' is not valid"),
+        (
+            "add {home} ring --source mqtt=mqtt://me:word@h/x",
+            "--source: broker address: it contains credentials",
+        ),
+        (
+            "add {home} ring --source mqtt=mqtt://h/x --source-user me",
+            "--source-user and --source-password-file",
+        ),
+        ("add {home} ring --source mqtt=mqtts://h/x --source-ca {home}/site.toml", "not a valid PEM file"),
+        ("add {home} ring --source mqtt=mqtt://h/x --source-ca {home}/site.toml", "so write mqtts://"),
+        (
+            f"add {{home}} ring --source mqtt=mqtt://h/x {LOGIN}",
+            "over the network in clear text: write mqtts://",
+        ),
+        (f"add {{home}} ring --source offer {LOGIN}", "is for mqtt=URL/TOPIC only"),
         ("add {home} ring --source offer --json-path a", "--json-path: values of offer are no JSON"),
         ("add {home} RING --source offer", "'RING'"),
         ("add {home} ops --source offer", "ops already exists, with the role ops"),
