@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from hushmq.broker.contract.messages import Release, Status, StreamStatus, decode, encode
+from hushmq.broker.contract.messages import Refusal, Release, Status, StreamStatus, decode, encode
 from hushmq.broker.contract.topics import Topics
 from hushmq.calibrator.store import tables as store
 from hushmq.console.state.live_site import LiveSite
@@ -16,10 +16,16 @@ STREAM = "motion"
 
 
 def status(
-    *, online: bool | None = True, noise: int = 1, buffered: int = 0, dropped: int = 0, **more: object
+    *,
+    online: bool | None = True,
+    policy: int = 1,
+    refused: Refusal | None = None,
+    noise: int = 1,
+    buffered: int = 0,
+    dropped: int = 0,
 ) -> Status:
     one = StreamStatus(noise=noise, sampled=100, buffered=buffered, dropped=dropped)
-    return Status(**{"online": online, "policy": 1, "streams": {STREAM: one}} | more)  # type: ignore[arg-type]
+    return Status(online=online, policy=policy, refused=refused, streams={STREAM: one})
 
 
 def report(site: LiveSite, device: str, message: Status) -> None:
