@@ -43,5 +43,9 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def at_most(share: float) -> str:
-    """A probability as a percentage, rounded up: no promise is overstated."""
-    return f"≤ {math.ceil(1000 * share - 1e-9) / 10:.1f}%"
+    """A probability as a percentage, rounded up: no promise is overstated. What is below 1 never reads as 100%."""
+    for digits in (1, 2, 4):
+        shown = math.ceil(10 ** (digits + 2) * share - 1e-9) / 10**digits
+        if shown < 100:
+            return f"≤ {shown:.{digits}f}%"
+    return "≤ 100%"

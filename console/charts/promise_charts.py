@@ -44,7 +44,7 @@ def loss_chart(
         high=1.1 * max(budgets.values()),
         write=lambda one: f"{one:g}",
         points=said,
-        marks=[(budget, f"ε of the {name}: {budget:g}") for name, budget in budgets.items()],
+        marks=[(budget, f"ε of {name}: {budget:g}") for name, budget in budgets.items()],
     )
 
 

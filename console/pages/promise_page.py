@@ -54,7 +54,7 @@ async def _values(visit: Visit, policy: Policy, stream: str) -> dict[str, Any]:
         (row.issued * tick_s, Signed[NoiseSetting].model_validate_json(row.payload).message) for row in rows
     ]
     ledger = visit.context.site.ledgers.get(stream) if visit.operator else None
-    budgets = {"public": mine.epsilon.public}
+    budgets = {"the public": mine.epsilon.public}
     operator: list[tuple[float, float]] = []
     if visit.operator:
         budgets = {"operators": mine.epsilon.operator, **budgets}

@@ -52,4 +52,8 @@ if (page && window.EventSource) {
   window.addEventListener("pagehide", () => source.close());
 }
 
+// On a phone the menu is wider than the screen: the page that is open stays in sight.
+const here = document.querySelector("header nav [aria-current]");
+if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - (here.parentElement.clientWidth - here.clientWidth) / 2;
+
 document.querySelectorAll("[data-print]").forEach((button) => button.addEventListener("click", () => window.print()));

@@ -27,6 +27,9 @@ def test_the_promise_is_in_words_and_numbers(opened: Opened) -> None:
         assert ("The evidence for it" in text) == (name == "ann")
     assert at_most(0.7310) == "≤ 73.1%"
     assert at_most(0.73101) == "≤ 73.2%"
+    assert at_most(0.99902) == "≤ 99.91%"
+    assert at_most(1 - 1e-5) == "≤ 99.9990%"
+    assert at_most(1.0) == "≤ 100%"
 
 
 def test_what_more_would_cost_is_what_it_costs() -> None:
