@@ -59,13 +59,15 @@ class Cohort:
         mark_path: Path | None = None,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        limits = devices or DevicesSection()
+        limits, ops_keys = devices or DevicesSection(), tuple(ops_keys)
         clocks = Clocks(clock, limits.skew_s)
         self.topics = Topics(cohort)
         self._engine = engine
         with engine.begin() as db:
             self._followed = FollowedPolicy(db, cohort=cohort, ops_keys=ops_keys, log=log)
-            self._marks = HighWaterMarks(db, cohort=cohort, key=key, path=mark_path, log=log)
+            self._marks = HighWaterMarks(
+                db, cohort=cohort, key=key, path=mark_path, log=log, ops_keys=ops_keys
+            )
             self._quarantine = Quarantine(db, limits)
             if signed := sign_again(db, key):
                 log.info("settings_signed_again", settings=signed, key=key.public.id)
@@ -115,6 +117,16 @@ class Cohort:
         Streams whose device-specific settings are being calibrated wait: what a window may spend depends on them.
         """
         return self._windows.close_due(self._engine, waiting=self._settings.unfinished)
+
+    def resume(self) -> bool:
+        """Whether streams that were stopped go on, because what their ledgers had lost is charged."""
+        if not self._marks.stopped:
+            return False
+        with self._engine.begin() as db:
+            resumed = self._marks.resume(db)
+        if resumed:
+            self._windows.schedule.policy_changed()
+        return bool(resumed)
 
     def calibrate(self) -> dict[str, StoredSetting]:
         """The setting in force for each stream, newly calibrated where one is due."""

@@ -190,8 +190,9 @@ class Daemon:
         caught_up = self._settling.caught_up(
             connected=self._connection.connected, grace_s=self._config.grace_s
         )
+        resumed = self._cohort.resume()
         closed = self._close_due_windows() if caught_up else ClosedWindows()
-        self._calibrate(received, closed)
+        self._calibrate(received, closed, resumed=resumed)
         self._record_acknowledged()
         self._unseen |= received.accounted
         if self._connection.connected:
@@ -208,9 +209,9 @@ class Daemon:
             self._releases.replace(self._cohort.unsent())
         return closed
 
-    def _calibrate(self, received: Received, closed: ClosedWindows) -> None:
+    def _calibrate(self, received: Received, closed: ClosedWindows, *, resumed: bool) -> None:
         """Calibrate settings where the evidence, the policy or a ledger has changed; else go on with the devices'."""
-        if closed.windows or received.adopted or received.restored or received.stopped:
+        if closed.windows or received.adopted or received.restored or received.stopped or resumed:
             self._calibrate_cohort()
             self._calibrate_devices()
         elif self._calibrating:

@@ -44,7 +44,7 @@ MOST_ENDED = 16
 
 UtcTime = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 
-EpochReason = Literal["meaning", "contradiction", "ops"]
+EpochReason = Literal["meaning", "contradiction", "ops", "restored"]
 """Why an epoch of a stream began: its states mean something else, Θ was contradicted, or ops raised its number."""
 
 

@@ -22,8 +22,9 @@ from hushmq.broker.contract.message_base import Message
 from hushmq.broker.contract.messages import NoiseSetting, canonical, decode
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Reason, Rejected
+from hushmq.broker.contract.reconciliation import Reconciliation
 
-S = TypeVar("S", Policy, NoiseSetting)
+S = TypeVar("S", Policy, NoiseSetting, Reconciliation)
 
 
 class Signed(Message, Generic[S]):
@@ -35,13 +36,17 @@ class Signed(Message, Generic[S]):
     signature: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")]
 
 
-_ENVELOPES: dict[type[Message], Any] = {Policy: Signed[Policy], NoiseSetting: Signed[NoiseSetting]}
+_ENVELOPES: dict[type[Message], Any] = {
+    Policy: Signed[Policy],
+    NoiseSetting: Signed[NoiseSetting],
+    Reconciliation: Signed[Reconciliation],
+}
 """The envelope of every type of message that is signed."""
 SEAL = b"hushmq/1/seal\n"
 """Prefix of a sealed text, so that a seal is never valid as the signature of a message."""
 
 
-def _signed_bytes(message: Policy | NoiseSetting, *, as_sent: bool = False) -> bytes:
+def _signed_bytes(message: Policy | NoiseSetting | Reconciliation, *, as_sent: bool = False) -> bytes:
     return f"hushmq/1/{type(message).__name__}\n".encode() + canonical(message, as_sent=as_sent)
 
 
@@ -60,7 +65,7 @@ class PublicKey:
     def __str__(self) -> str:
         return b64encode(self.raw).decode()
 
-    def verifies(self, message: Policy | NoiseSetting, signature: bytes) -> bool:
+    def verifies(self, message: Policy | NoiseSetting | Reconciliation, signature: bytes) -> bool:
         """Whether the matching private key made the signature for the message, as it was received."""
         return self._fits(signature, _signed_bytes(message, as_sent=True))
 

@@ -1,4 +1,4 @@
-"""`hushmq ledger show|verify|export`: what was promised, what was spent, what is left.
+"""`hushmq ledger show|verify|disclose|export|reconcile`: what was promised, what was spent, what is left.
 
 The actions describe themselves without the calibrator's dependencies; those are needed to run one.
 """
@@ -19,6 +19,7 @@ from hushmq.broker.contract.problem import Problem
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from hushmq.calibrator.calibrator_config import Config
     from hushmq.calibrator.ledger.ledger_report import StreamLedger
 
 ACTIONS = {
@@ -37,6 +38,17 @@ examples:
   hushmq ledger disclose --config calibrator.toml > disclosure.json
   hushmq ledger export --config calibrator.toml --format csv > ledger.csv
   hushmq ledger export --config calibrator.toml --format bundle > export.json   # for hushmq verify"""
+
+RECONCILING = """Every tick from the first that a lost entry can be about up to now is charged its worst case: the whole
+budget. It states what may have been lost and gives nothing back; a new epoch begins after it, with its own budget.
+Without --key nothing is changed: what would be charged is shown.
+
+examples:
+  hushmq ledger reconcile --config calibrator.toml                                  # what would be charged
+  hushmq ledger reconcile --config calibrator.toml --key ops.key
+  hushmq ledger reconcile --config calibrator.toml --out lost.json                  # and where the key is:
+  hushmq ledger reconcile --statement lost.json --key ops.key --out signed.json     # and back:
+  hushmq ledger reconcile --config calibrator.toml --statement signed.json"""
 
 
 def configure(actions: Any) -> None:
@@ -62,6 +74,44 @@ def configure(actions: Any) -> None:
             action.add_argument(
                 "--last", type=int, default=10, metavar="N", help="entries shown; default: 10"
             )
+    _configure_reconcile(
+        actions.add_parser(
+            "reconcile",
+            help="charge what a ledger restored from an old backup has lost, signed by ops",
+            epilog=RECONCILING,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
+
+
+def _configure_reconcile(action: argparse.ArgumentParser) -> None:
+    """Add the options of the only action that writes."""
+    action.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
+    action.add_argument("--stream", help="this stream only; default: all that are stopped")
+    action.add_argument("--key", type=Path, metavar="FILE", help="the private key of ops: sign, and charge")
+    action.add_argument(
+        "--out", type=Path, metavar="FILE.json", help="write the statement, or the signed one"
+    )
+    action.add_argument(
+        "--statement", type=Path, metavar="FILE.json", help="a statement to sign, or with --config to charge"
+    )
+    action.add_argument(
+        "--policy",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a policy that was followed and that the database has lost, signed or not; may be repeated",
+    )
+    action.add_argument(
+        "--settings",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the highest version of a noise setting that a device states, where the database has lost it",
+    )
+    action.add_argument("--yes", action="store_true", help="charge without asking for confirmation")
+    action.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _add_organisation(action: argparse.ArgumentParser) -> None:
@@ -97,17 +147,33 @@ def add_where(action: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the chosen action on a database that is only read."""
+    """Run the chosen action; all but reconcile only read the database."""
+    if args.action == "reconcile":
+        return _reconcile(args)
     if args.action == "export" and args.format == "bundle":
         return _export_bundle(args)
     if args.action == "disclose":
         return _disclose(args)
-    with _opened(args) as (db, mark_path):
+    with _opened(args) as (db, config):
         if args.action == "show":
-            return _show(db, args, mark_path)
+            return _show(db, args, config)
         if args.action == "verify":
-            return _verify(db, args, mark_path)
+            return _verify(db, args, config)
         return _export(db, args)
+
+
+def _reconcile(args: argparse.Namespace) -> int:
+    try:
+        from hushmq.calibrator.commands import reconcile_command  # noqa: PLC0415  # the parser alone needs none of it
+    except ModuleNotFoundError as error:
+        raise _missing(args, error) from None
+    return reconcile_command.run(args)
+
+
+def _missing(args: argparse.Namespace, error: ModuleNotFoundError) -> Problem:
+    return Problem(
+        f"'hushmq ledger {args.action}' needs {error.name}, which is not installed: pip install 'hushmq[calibrator]'"
+    )
 
 
 def ledgers(args: argparse.Namespace) -> list[StreamLedger]:
@@ -123,31 +189,29 @@ def _ledgers(db: Connection, args: argparse.Namespace) -> list[StreamLedger]:
 
 
 @contextmanager
-def _opened(args: argparse.Namespace) -> Iterator[tuple[Connection, Path | None]]:
+def _opened(args: argparse.Namespace) -> Iterator[tuple[Connection, Config | None]]:
     try:
         from hushmq.calibrator.calibrator_config import load  # noqa: PLC0415  # the parser alone needs none of it
         from hushmq.calibrator.store.open_database import open_to_read  # noqa: PLC0415  # as above
     except ModuleNotFoundError as error:
-        raise Problem(
-            f"'hushmq ledger {args.action}' needs {error.name}, which is not installed: "
-            "pip install 'hushmq[calibrator]'"
-        ) from None
+        raise _missing(args, error) from None
     config = load(args.config) if args.config is not None else None
     engine = open_to_read(config.database if config else args.database)
     try:
         with engine.connect() as db:
-            yield db, config.mark_path if config else None
+            yield db, config
     finally:
         engine.dispose()
 
 
-def _show(db: Connection, args: argparse.Namespace, mark_path: Path | None) -> int:
+def _show(db: Connection, args: argparse.Namespace, config: Config | None) -> int:
     if args.last < 0:
         raise Problem(f"--last: {args.last} is below 0: give how many entries to show")
     from hushmq.calibrator.commands.show_ledger import print_ledger, summary  # noqa: PLC0415  # as above
     from hushmq.calibrator.ledger.high_water_mark import unreached_marks  # noqa: PLC0415  # as above
 
-    found, stopped = _ledgers(db, args), unreached_marks(db, mark_path)
+    found = _ledgers(db, args)
+    stopped = unreached_marks(db, config.mark_path, config.keys.trusted) if config else {}
     if args.json:
         shown = {
             account.stream: summary(account) | {"stopped": stopped.get(account.stream)} for account in found
@@ -163,11 +227,14 @@ def _show(db: Connection, args: argparse.Namespace, mark_path: Path | None) -> i
     return 0
 
 
-def _verify(db: Connection, args: argparse.Namespace, mark_path: Path | None) -> int:
+def _verify(db: Connection, args: argparse.Namespace, config: Config | None) -> int:
     from hushmq.calibrator.ledger.ledger_report import streams  # noqa: PLC0415  # as above
     from hushmq.calibrator.ledger.verify_ledger import verify  # noqa: PLC0415  # as above
 
-    checks = [check for stream in streams(db, args.stream) for check in verify(db, stream, mark_path)]
+    mark_path, ops_keys = (config.mark_path, config.keys.trusted) if config else (None, None)
+    checks = [
+        check for stream in streams(db, args.stream) for check in verify(db, stream, mark_path, ops_keys)
+    ]
     right = all(check.passed for check in checks)
     if args.json:
         results = [

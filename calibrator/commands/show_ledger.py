@@ -18,6 +18,7 @@ REASONS: dict[EpochReason, str] = {
     "meaning": "another meaning of the states",
     "contradiction": "a contradiction",
     "ops": "ops",
+    "restored": "a ledger restored from an old backup",
 }
 """Why an epoch ended, in words."""
 PER_INSTANT = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select, true
+from sqlalchemy import Connection, Row, select, true
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.ledger.debits import Debit, joint_tilt
@@ -16,7 +16,7 @@ from hushmq.calibrator.ledger.epochs import LAST_TICK
 from hushmq.calibrator.models.choose_model import read_noise
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.calibrator.policy.nano_nats import NANO
-from hushmq.calibrator.store.tables import extent, setting
+from hushmq.calibrator.store.tables import extent, ledger, setting
 from hushmq.pufferfish.protocols import Theta, Timeline
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 
@@ -53,7 +53,8 @@ def operator_timeline(
 
     Device-specific settings count only in the timeline of their device, and in that of a device that had those of all
     (`of_all`). A version whose states have another meaning
-    tilts by its larger tilt in both directions (docs/theory-world.md, Theorem 19).
+    tilts by its larger tilt in both directions (docs/theory-world.md, Theorem 19). Where the ledger was lost, any
+    setting of that time may have been used: an entry says by how much it tilts at most.
     """
     mine = true() if of_all else setting.c.device.is_(None) | (setting.c.device == device)
     always_ = always(largest_device_tilt(db, stream))
@@ -68,10 +69,17 @@ def operator_timeline(
         if not same_meaning(row.version):
             tau0 = tau1 = max(tau0, tau1)
         spans.append((row.first, row.last, (tau0, tau1)))
+    spans += [(row.first, row.last, (row.tilt / NANO,) * 2) for row in lost_stretches(db, stream)]
     return always_ + [
         Entry(first, last, *(max(taus) for taus in zip(*active, strict=True)))
         for first, last, active in _segments(spans)
     ]
+
+
+def lost_stretches(db: Connection, stream: str) -> Sequence[Row[Any]]:
+    """The entries for what the operator may have read while the ledger that said so was lost."""
+    mine = (ledger.c.stream == stream) & (ledger.c.audience == "operator")
+    return db.execute(select(ledger).where(mine).order_by(ledger.c.id)).all()
 
 
 def price_public(

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, insert, select
 from hushmq.broker.contract.messages import EpochReason
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.calibrator.ledger.epochs import AUDIENCE, Epoch, is_written, read_epochs, seal
-from hushmq.calibrator.ledger.high_water_mark import digest, head_of
+from hushmq.calibrator.ledger.high_water_mark import append_entry
 from hushmq.calibrator.store.tables import epoch, ledger, setting
 from hushmq.pufferfish.protocols import Theta
 
@@ -31,8 +31,12 @@ def begin_epochs(
     first: int,
     reasons: Mapping[str, EpochReason],
     ended_theta: Theta,
+    settings: Mapping[str, int] | None = None,
 ) -> dict[str, Epoch]:
-    """Begin an epoch of every stream of an account, all at the same tick, which is not before `first`."""
+    """Begin an epoch of every stream of an account, all at the same tick, which is not before `first`.
+
+    `settings` are the highest versions of settings issued before it, where they are above those that are stored.
+    """
     for name in streams:
         write_first(db, name, policy.streams[name], version=policy.version)
     first = max([first, *(1 + last for name in streams if (last := _last_released(db, name)) is not None)])
@@ -45,6 +49,7 @@ def begin_epochs(
             first=first,
             reason=reasons[name],
             ended_theta=ended_theta,
+            settings=(settings or {}).get(name, 0),
         )
         for name in streams
     }
@@ -66,6 +71,7 @@ def begin_epoch(
     first: int,
     reason: EpochReason,
     ended_theta: Theta,
+    settings: int = 0,
 ) -> Epoch:
     """End the current epoch, which is priced under `ended_theta` from now on, and begin the next.
 
@@ -81,7 +87,7 @@ def begin_epoch(
         version,
         policy.epoch,
         policy.meaning,
-        issued or 0,
+        max(issued or 0, settings),
     )
     row = _row(stream, begun, ended_theta)
     last = db.execute(select(epoch).where(epoch.c.stream == stream, epoch.c.number == before.number)).one()
@@ -98,11 +104,7 @@ def begin_epoch(
         "why": f"epoch {begun.number}: {reason}",
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    result = db.execute(insert(ledger), fields | {"digest": digest(head_of(db, stream), fields)})
-    key = result.inserted_primary_key
-    if key is None:
-        raise RuntimeError("the database gave the ledger entry no number")
-    db.execute(insert(epoch).values(**row, entry=int(key[0])))
+    db.execute(insert(epoch).values(**row, entry=append_entry(db, fields)))
     return begun
 
 

@@ -13,18 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
 from hushmq.calibrator.ledger.debits import Debit, joint_tilt
 from hushmq.calibrator.ledger.epochs import LAST_TICK
-from hushmq.calibrator.ledger.high_water_mark import digest, head_of
+from hushmq.calibrator.ledger.high_water_mark import append_entry
 from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.ledger.public_account import ProposedDebit
 from hushmq.calibrator.ledger.window_spending import Spending
 from hushmq.calibrator.policy.account_shares import least_share
 from hushmq.calibrator.policy.window_span import Span
-from hushmq.calibrator.store.tables import ledger
 from hushmq.pufferfish.protocols import Noise
 from hushmq.pufferfish.timeline.entry import Entry
 
@@ -123,7 +122,7 @@ def _debit(
 
 
 def _write_entry(db: Connection, span: Span, spent: Spending, *, version: int, noise: Noise) -> int:
-    """Append the ledger entry and return its number: the one statement that spends."""
+    """Append the ledger entry and return its id: the one statement that spends."""
     fields = {
         "stream": span.stream,
         "window": span.window,
@@ -137,8 +136,4 @@ def _write_entry(db: Connection, span: Span, spent: Spending, *, version: int, n
         "why": "release and statistics" if spent.learning else "release",
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    result = db.execute(insert(ledger), fields | {"digest": digest(head_of(db, span.stream), fields)})
-    key = result.inserted_primary_key
-    if key is None:
-        raise RuntimeError("the database gave the ledger entry no number")
-    return int(key[0])
+    return append_entry(db, fields)

@@ -11,14 +11,15 @@ states and sets S of outputs, log( (1 + (e^w−1)·B[u](S)) / (1 + (e^w−1)·B[
 amplified is not subadditive: two things counted from the SAME sanitized states share their noise. So the ledger
 keeps w itself; the w of one tick are added first and amplified once, through the least protecting of the noises that
 its entries name. Which one protects least depends on w, so each entry names one that does for the sums that it makes
-(`PublicAccount.least_protecting`).
+(`PublicAccount.least_protecting`). What was lost with an old ledger is charged on the true states themselves: its entry
+names no noise (docs/theory-accounts.md, A11).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, Row, bindparam, select
 
@@ -28,6 +29,25 @@ from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.calibrator.store.tables import ledger
 from hushmq.pufferfish.protocols import Noise
 
+UNPERTURBED = 0
+"""The version of noise in an entry whose tilt is on the true states: no setting has it."""
+
+
+class Amplifier(Protocol):
+    """What turns a tilt on sanitized states into one on true states: noise."""
+
+    def amplified(self, w: float) -> float:
+        """The tilt on the true states of something whose tilt on the sanitized states is w."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unperturbed:
+    """In place of a noise: the tilt is on the true states."""
+
+    def amplified(self, w: float) -> float:
+        """The tilt itself. No noise amplifies by more (docs/theory-accounts.md, A11)."""
+        return w
+
 
 @dataclass(frozen=True, slots=True)
 class Debit:
@@ -36,7 +56,7 @@ class Debit:
     first: int
     last: int
     tilt: int
-    noise: Noise
+    noise: Amplifier
 
 
 # Made once: to put a statement together costs more than to run it.
@@ -65,6 +85,8 @@ def debits_after(db: Connection, stream: str, entry: int) -> list[tuple[int, Deb
 
 def debit_of(row: Row[Any], noises: Mapping[int, Noise]) -> Debit:
     """The debit that a row of the ledger stands for; Problem where the noise it was charged through is lost."""
+    if row.noise == UNPERTURBED:
+        return Debit(row.first, row.last, row.tilt, Unperturbed())
     if row.noise not in noises:
         raise Problem(
             f"ledger entry {row.id} was charged through noise version {row.noise} of {row.stream}, which the database "
@@ -73,6 +95,6 @@ def debit_of(row: Row[Any], noises: Mapping[int, Noise]) -> Debit:
     return Debit(row.first, row.last, row.tilt, noises[row.noise])
 
 
-def joint_tilt(tilt: int, noises: Iterable[Noise]) -> float:
+def joint_tilt(tilt: int, noises: Iterable[Amplifier]) -> float:
     """The tilt on true states of `tilt` nano-nats on the sanitized ones, behind the least protecting of the noises."""
     return max(noise.amplified(tilt / NANO) for noise in noises)

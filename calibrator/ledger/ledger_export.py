@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.signature import PrivateKey, PublicKey
 from hushmq.calibrator.ledger.accounts import Accounts
+from hushmq.calibrator.ledger.entry_numbers import skipped_numbers
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks, mark_of
 from hushmq.calibrator.ledger.ledger_report import read_entries, streams
 from hushmq.calibrator.ledger.ledger_state import ended_epochs, ledger_state
@@ -101,6 +102,15 @@ def _entries_and_results(db: Connection, stream: str) -> dict[str, Any]:
         "entries": [dict(row._mapping) for row in entries],
         "epochs": [dict(row._mapping) for row in epochs],
         "releases": [json.loads(row.payload) for row in results],
+        "reconciled": [
+            {
+                "entry": one.entry,
+                "after": one.after,
+                "entries": one.entries,
+                "statement": one.payload.decode(),
+            }
+            for one in skipped_numbers(db, stream)
+        ],
         "extents": [{"noise": row.noise, "first": row.first, "last": row.last} for row in extents],
     }
 

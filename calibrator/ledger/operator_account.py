@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, func, select
 
-from hushmq.calibrator.ledger.audience_timelines import finite_price, operator_timeline
+from hushmq.calibrator.ledger.audience_timelines import finite_price, lost_stretches, operator_timeline
 from hushmq.calibrator.ledger.epochs import LAST_TICK, Epoch, Epochs
 from hushmq.calibrator.store.tables import extent
 from hushmq.pufferfish.adversary import Adversary
@@ -69,6 +69,13 @@ def epoch_ticks(db: Connection, stream: str, epochs: Epochs, one: Epoch) -> Tick
     older = db.execute(
         select(func.max(extent.c.last)).where(extent.c.stream == stream, extent.c.noise <= one.settings)
     ).scalar()
+    for lost in lost_stretches(db, stream):  # any setting of that time may have been used to their end
+        number = epochs.at(lost.last).number
+        if number == one.number:
+            first = lost.first if first is None else min(first, lost.first)
+            last = max(last or 0, lost.last)
+        elif number < one.number:
+            older = max(older or 0, lost.last)
     if epochs.keeps_meaning(one.first) or first is None:
         first = 0 if older is None else older + 1
     return first, LAST_TICK if is_current else max(first - 1, -1 if last is None else last)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from hushmq.calibrator.ledger.audience_timelines import always, finite, finite_price
-from hushmq.calibrator.ledger.debits import Debit, debits_after, joint_tilt
+from hushmq.calibrator.ledger.debits import Amplifier, Debit, debits_after, joint_tilt
 from hushmq.calibrator.ledger.epochs import Epochs
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.adversary import Adversary
@@ -38,7 +38,7 @@ class EqualTilt:
     first: int
     last: int
     tilt: int = 0
-    noises: frozenset[Noise] = frozenset()
+    noises: frozenset[Amplifier] = frozenset()
 
     @property
     def tau(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,9 +16,10 @@ from hushmq.broker.contract.account_share import account_loss, priced_streams
 from hushmq.broker.contract.messages import NoiseSetting, Release, decode
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Rejected
-from hushmq.broker.contract.signature import Signed
+from hushmq.broker.contract.signature import PublicKey, Signed
 from hushmq.calibrator.ledger.audience_timelines import always, public_timeline
-from hushmq.calibrator.ledger.debits import debit_of, public_debits
+from hushmq.calibrator.ledger.debits import UNPERTURBED, debit_of, public_debits
+from hushmq.calibrator.ledger.entry_numbers import skipped_numbers
 from hushmq.calibrator.ledger.epochs import AUDIENCE, read_epochs, seal
 from hushmq.calibrator.ledger.high_water_mark import EMPTY_HEAD, contradiction, digest, read_marks
 from hushmq.calibrator.ledger.issued_noise import issued_noises
@@ -26,6 +27,7 @@ from hushmq.calibrator.ledger.joined_account import joint_price
 from hushmq.calibrator.ledger.ledger_report import read_charges, read_entries, stored_policy
 from hushmq.calibrator.ledger.live_accounts import accounts_under
 from hushmq.calibrator.ledger.public_account import PublicAccount
+from hushmq.calibrator.ledger.reconcile_ledger import signed_stretch, statement_digest
 from hushmq.calibrator.models.choose_model import read_noise
 from hushmq.calibrator.policy.device_tilt import device_window_tilt, largest_device_tilt
 from hushmq.calibrator.policy.nano_nats import NANO
@@ -46,14 +48,17 @@ class Check:
     detail: str
 
 
-def verify(db: Connection, stream: str, mark_path: Path | None = None) -> Iterator[Check]:
-    """Recompute everything about a stream's ledger from its entries."""
+def verify(
+    db: Connection, stream: str, mark_path: Path | None = None, ops_keys: Iterable[PublicKey] | None = None
+) -> Iterator[Check]:
+    """Recompute everything about a stream's ledger from its entries; signatures where the keys are given."""
     entries = read_entries(db, stream)
     yield _chain(stream, entries)
     if mark_path is not None:
-        yield _marks(db, stream, mark_path)
+        yield _marks(db, stream, mark_path, ops_keys or ())
     yield from _epochs(db, stream, [row for row in entries if row.audience == AUDIENCE])
-    entries = [row for row in entries if row.audience != AUDIENCE]
+    yield from _reconciled(db, stream, [row for row in entries if row.noise == UNPERTURBED], ops_keys)
+    entries = [row for row in entries if row.audience == "public" and row.noise != UNPERTURBED]
     yield _once(stream, entries)
     noises = issued_noises(db, stream)
     yield _behind(stream, entries, noises)
@@ -77,12 +82,12 @@ def _chain(stream: str, entries: list[Row[Any]]) -> Check:
     return Check(stream, "entries as they were written", True, f"{len(entries)} entries, head {before[:12]}")
 
 
-def _marks(db: Connection, stream: str, path: Path) -> Check:
+def _marks(db: Connection, stream: str, path: Path, ops_keys: Iterable[PublicKey]) -> Check:
     name = "reaches the high-water mark"
     mark = read_marks(path).get(stream)
     if mark is None:
         return Check(stream, name, not read_entries(db, stream), f"{path} has no mark of it")
-    why = contradiction(db, stream, mark)
+    why = contradiction(db, stream, mark, ops_keys)
     return Check(stream, name, why is None, why or f"{mark.entries} entries were marked")
 
 
@@ -103,6 +108,40 @@ def _epochs(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[Ch
     wrong += [f"entry {entry} began an epoch that is not there" for entry in seals]
     if len(rows) > 1 or wrong:
         yield Check(stream, name, not wrong, ", ".join(wrong[:3]) or f"{len(rows)} epochs")
+
+
+def _reconciled(
+    db: Connection, stream: str, entries: list[Row[Any]], ops_keys: Iterable[PublicKey] | None
+) -> Iterator[Check]:
+    """What was charged for entries that were lost is what ops signed, for both audiences."""
+    charges = [row for row in entries if row.audience != AUDIENCE]
+    skipped = skipped_numbers(db, stream)
+    wrong = []
+    for one in skipped:
+        try:
+            lost = signed_stretch(one.payload, stream, ops_keys)
+        except Rejected as rejected:
+            wrong.append(f"entry {one.entry}: {rejected}")
+            continue
+        mine = [row for row in charges if row.noise_digest == statement_digest(one.payload)]
+        charges = [row for row in charges if row not in mine]
+        found = [(row.audience, row.tilt) for row in mine]
+        if (
+            not mine
+            or mine[0].id != one.entry
+            or (one.after, one.entries) != (lost.after, max(lost.entries, lost.after))
+            or found != [("public", lost.public), ("operator", lost.operator)]
+            or any(row.first > lost.first or row.last < lost.last for row in mine)
+        ):
+            wrong.append(f"entry {one.entry} does not charge what ops signed")
+    wrong += [f"entry {row.id} charges what nobody signed" for row in charges]
+    if skipped or wrong:
+        yield Check(
+            stream,
+            "lost entries charged as signed",
+            not wrong,
+            ", ".join(wrong[:3]) or f"{len(skipped)} times",
+        )
 
 
 def _once(stream: str, entries: list[Row[Any]]) -> Check:

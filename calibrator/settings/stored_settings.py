@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from hushmq.broker.contract.messages import NoiseSetting, encode
 from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.signature import PrivateKey, Signed, verify
-from hushmq.calibrator.store.tables import setting
+from hushmq.calibrator.store.tables import epoch, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,10 @@ def device_settings(db: Connection, stream: str, policy_version: int) -> dict[st
 
 
 def next_version(db: Connection, stream: str) -> int:
-    """The version of the stream's next setting: versions only rise."""
+    """The version of the stream's next setting: versions only rise, also above those that an old ledger has lost."""
     highest = db.execute(select(func.max(setting.c.version)).where(setting.c.stream == stream)).scalar()
-    return 1 + (highest or 0)
+    before = db.execute(select(func.max(epoch.c.settings)).where(epoch.c.stream == stream)).scalar()
+    return 1 + max(highest or 0, before or 0)
 
 
 def store_setting(db: Connection, made: StoredSetting, *, tick: int) -> None:

@@ -176,6 +176,19 @@ is the version of the setting with the least noise any of those states can carry
 through which that sum is amplified when the ledger is priced; `noise_digest` stands for that noise itself. `digest`
 covers the entry and the one before it (calibrator/ledger/high_water_mark.py)."""
 
+reconciled = Table(
+    "reconciled",
+    metadata,
+    Column("entry", Sequence, ForeignKey("ledger.id"), primary_key=True),
+    Column("stream", String(64), nullable=False),
+    Column("after", BigInteger, nullable=False),
+    Column("entries", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+"""What ops signed so that a ledger restored from an old backup may be charged again (calibrator/ledger/
+reconcile_ledger.py). `entry` is the first of the entries that charge it; numbers of entries go on there from `after`
+to above `entries`, so that no number stands for a lost entry and for another one."""
+
 epoch = Table(
     "epoch",
     metadata,

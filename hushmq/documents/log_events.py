@@ -98,7 +98,8 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "entities_announced": ("Entities for Home Assistant were announced, changed or removed.", ""),
     "epoch_began": (
         "A new epoch of a stream has begun: its states mean something else (`meaning`), Θ was contradicted "
-        "(`contradiction`), or ops raised its number (`ops`).",
+        "(`contradiction`), ops raised its number (`ops`), "
+        "or a restored ledger was reconciled (`restored`).",
         "After `contradiction` read `promise_broken` beside it, and find out why the data has changed.",
     ),
     "high_water_mark_not_written": (
@@ -120,7 +121,11 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "ledger_behind": (
         "The ledger lacks entries that a published seal or the high-water mark file proves: an old backup, perhaps.",
-        "Restore a newer database; the stream releases nothing until then.",
+        "Restore a newer database, or sign what was lost: `hushmq ledger reconcile`; nothing is released until then.",
+    ),
+    "ledger_reconciled": (
+        "Ops have signed what a restored ledger had lost at most, and it is charged: the stream goes on.",
+        "Read `promise_broken` beside it, and tell who was promised; see to backups that are newer.",
     ),
     "message_refused": (
         "The agent refused a message of the calibrator or of ops; the last valid setting stays in force.",

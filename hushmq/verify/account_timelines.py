@@ -7,6 +7,7 @@ from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 
+from hushmq.verify.check_reconciled import is_lost
 from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, Tree
 from hushmq.verify.exported_epochs import ExportedEpoch, epoch_at, epoch_of_version, epochs_of, meanwhile
 from hushmq.verify.outward import DOWN, UP, ZERO, Interval
@@ -32,7 +33,7 @@ def public_runs(
     parts, highest = [], 0
     entries = [entry for entry in entries if entry["audience"] == "public"]
     for entry in entries:
-        if entry["noise"] not in settings:
+        if entry["noise"] not in settings and not is_lost(entry):
             raise KeyError(entry["noise"])
         highest = max(highest, entry["noise"])
         parts.append((entry, highest))
@@ -60,7 +61,10 @@ def public_runs(
             for one in usable
             if one.version in named or (one.version <= known and one.issued <= start)
         ]
-        tilts = largest_tilts(through_noise(noise, tilt) for noise in carried)
+        through = [through_noise(noise, tilt) for noise in carried]
+        if any(is_lost(entry) for entry, _ in active):  # on the true states, which no noise exceeds
+            through.append(Tilts(tilt, tilt))
+        tilts = largest_tilts(through)
         runs.append(Run(start, stop - 1, both_ways(tilts) if meant_otherwise(start) else tilts))
     return raised(covering(runs), device_tilt)
 
@@ -71,9 +75,18 @@ def operator_runs(
     device_tilt: Interval,
     device: str | None = None,
     meant_otherwise: Callable[[int], bool] = lambda version: False,
+    entries: Iterable[Tree] = (),
 ) -> list[Run]:
-    """What readers of the sanitized stream see: at every tick the least noise that was used there."""
+    """What readers of the sanitized stream see: at every tick the least noise that was used there.
+
+    Where the ledger was lost, by as much as entries say that it can have been.
+    """
     pieces = []
+    for entry in entries:
+        if entry["audience"] == "operator":
+            tilt = Decimal(entry["tilt"])
+            most = Interval(DOWN.divide(tilt, NANO), UP.divide(tilt, NANO))
+            pieces.append(Run(entry["first"], entry["last"], Tilts(most, most)))
     for one in extents:
         setting = settings[one["noise"]]
         if setting.device in {None, device}:
@@ -119,13 +132,13 @@ def account_runs(
         device_tilt = export.device_tilt(member, by)
         epochs = epochs_of(export, member, through)
         means = meanwhile(epochs, epoch).meaning
+        entries = [one for one in tree["entries"] if through is None or one["id"] <= through]
         for mate in mates:
             if audience == "operator":
                 other = partial(_differs, means, epoch_of_version, epochs)
-                timelines.append(operator_runs(tree["extents"], settings, device_tilt, mate, other))
+                timelines.append(operator_runs(tree["extents"], settings, device_tilt, mate, other, entries))
             else:
                 other = partial(_differs, means, epoch_at, epochs)
-                entries = [one for one in tree["entries"] if through is None or one["id"] <= through]
                 timelines.append(public_runs(entries, settings, device_tilt, mate, other))
     return summed(timelines, len(terms.group(None)) if device is None else 1)
 

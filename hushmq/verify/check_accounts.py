@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from hushmq.verify.account_timelines import account_runs
 from hushmq.verify.check_ledger import names_account
+from hushmq.verify.check_reconciled import last_number
 from hushmq.verify.claims import Claim, Verdict, judged, judged_loss, not_checked
 from hushmq.verify.export_file import Export, StreamTerms, Tree, unknown
 from hushmq.verify.exported_epochs import ExportedEpoch, account_epochs, operator_ticks, public_ticks
@@ -61,7 +62,7 @@ def check_accounts(export: Export, stream: str) -> Iterator[Claim]:
 def _state_faults(state: Tree, policy: StreamTerms, tree: Tree) -> Iterator[str]:
     if state["adversary"] != policy.adversary:
         yield f"they are priced against the {state['adversary']} adversary, the policy names another"
-    if state["entries"] != len(tree["entries"]) or state["head"] not in {None, tree["head"]}:
+    if state["entries"] != last_number(tree) or state["head"] not in {None, tree["head"]}:
         yield "they are of another number of entries"
     if not names_account(state, policy):
         yield "they are of another account than the policy's"

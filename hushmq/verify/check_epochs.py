@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from hushmq.verify.check_reconciled import is_lost
 from hushmq.verify.claims import Claim, judged, not_checked
 from hushmq.verify.export_file import Export, StreamTerms, Tree, unknown
 from hushmq.verify.exported_epochs import ExportedEpoch, epoch_at, epochs_of
 from hushmq.verify.pricings import contains
 from hushmq.verify.signed_text import epoch_digest
+
+SAME_POLICY = {"contradiction", "restored"}
+"""Reasons for which an epoch ends while the policy goes on."""
 
 
 def check_epochs(export: Export, stream: str) -> Iterator[Claim]:
@@ -53,7 +57,7 @@ def _sealing_faults(rows: Sequence[Tree], entries: Sequence[Tree]) -> Iterator[s
 
 def _window_faults(epochs: Sequence[ExportedEpoch], entries: Sequence[Tree]) -> Iterator[str]:
     """A window is of the epoch in which it was charged, and through noise that was issued by then."""
-    for entry in (one for one in entries if one["audience"] == "public"):
+    for entry in (one for one in entries if one["audience"] == "public" and not is_lost(one)):
         begun = [one for one in epochs if one.entry < entry["id"]] or epochs[:1]
         if epoch_at(epochs, entry["first"]) != epoch_at(epochs, entry["last"]):
             yield f"the window of entry {entry['id']} is over two epochs"
@@ -67,12 +71,12 @@ def _window_faults(epochs: Sequence[ExportedEpoch], entries: Sequence[Tree]) -> 
 def _setting_faults(export: Export, stream: str, epochs: Sequence[ExportedEpoch]) -> Iterator[str]:
     """In an epoch settings are of the policy it began under or later; before it, of earlier ones.
 
-    A contradiction can end an epoch under the policy that goes on.
+    A contradiction and a restored ledger can end an epoch under the policy that goes on.
     """
     for one in epochs[1:]:
         for version, setting in export.settings_of(stream).items():
             policy = setting.message["policy"]
-            late = policy >= one.policy + (one.reason == "contradiction")
+            late = policy >= one.policy + (one.reason in SAME_POLICY)
             if late if version <= one.settings else policy < one.policy:
                 yield f"setting {version} is on the wrong side of where epoch {one.number} began"
 
@@ -104,10 +108,11 @@ def _theta_faults(export: Export, stream: str, epochs: Sequence[ExportedEpoch]) 
     """The Θ of an ended epoch contains the floor; after a contradiction also what the next one began with."""
     for one, after in pairwise(epochs):
         theta, contradicted = after.ended_theta, after.reason == "contradiction"
+        same_policy = after.reason in SAME_POLICY
         before = [
             terms
             for policy in export.policies
-            if policy.version < after.policy + contradicted and (terms := policy.stream(stream)) is not None
+            if policy.version < after.policy + same_policy and (terms := policy.stream(stream)) is not None
         ]
         if not before:
             yield f"the policy of epoch {one.number} is not in the export"
@@ -120,7 +125,11 @@ def _theta_faults(export: Export, stream: str, epochs: Sequence[ExportedEpoch]) 
 def _begun_with(export: Export, stream: str, epoch: ExportedEpoch) -> Iterator[Tree]:
     """The Θ of the first releases of an epoch, where nothing but a contradiction can have changed it before them."""
     tree = export.streams[stream]
-    charged = [one for one in tree["entries"] if one["audience"] == "public" and one["id"] > epoch.entry]
+    charged = [
+        one
+        for one in tree["entries"]
+        if one["audience"] == "public" and not is_lost(one) and one["id"] > epoch.entry
+    ]
     for entry in charged[:1]:
         followed = export.in_force(stream, entry["at"])
         if all(terms.version == epoch.policy and len(terms.members) == 1 for terms in followed):

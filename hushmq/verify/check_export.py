@@ -8,6 +8,7 @@ from hushmq.verify.check_accounts import check_accounts
 from hushmq.verify.check_epochs import check_epochs
 from hushmq.verify.check_ledger import check_entries, check_releases
 from hushmq.verify.check_promises import check_policies, check_settings
+from hushmq.verify.check_reconciled import check_reconciled
 from hushmq.verify.claims import Claim, judged, not_checked
 from hushmq.verify.export_file import Export, unknown
 from hushmq.verify.signed_text import canonical, sealed_by
@@ -41,6 +42,7 @@ def check_export(
         share = 1 / len(export.streams)
         yield from check_settings(export, stream, calibrator_keys)
         yield from check_entries(export, stream, calibrator_keys)
+        yield from check_reconciled(export, stream, ops_keys)
         yield from check_epochs(export, stream)
         yield from check_releases(export, stream, lambda done: progress(share * (number + done)))  # noqa: B023
         yield from check_accounts(export, stream)

@@ -106,6 +106,13 @@ def operator_ticks(
         extents = export.streams[member]["extents"]
         used = [extent for extent in extents if here.settings < extent["noise"] <= upto]
         older = max((extent["last"] for extent in extents if extent["noise"] <= here.settings), default=-1)
+        for lost in export.streams[member]["entries"]:
+            if lost["audience"] == "operator":  # any setting of that time may have been used to its end
+                number = epoch_at(mine, lost["last"]).number
+                if number == here.number:
+                    used.append(lost)
+                elif number < here.number:
+                    older = max(older, lost["last"])
         same = place == 0 or mine[place - 1].meaning == here.meaning
         kept = kept and same
         firsts.append(older + 1 if same or not used else min(extent["first"] for extent in used))
