@@ -13,6 +13,8 @@ from rich.table import Table as Grid
 from hushmq.broker.contract.problem import Problem
 from hushmq.commands.arguments import add_json
 from hushmq.evaluation.evaluation_progress import progress_listener
+from hushmq.evaluation.fetch.fetch_recordings import SERVER, fetch_all, state
+from hushmq.evaluation.fetch.published_recordings import PUBLISHED
 from hushmq.evaluation.section_list import SECTIONS
 
 NOTES = """Writes DIR/SECTION.md with its tables as CSV and its figures as PNG, and all of it in SECTION.json. Each says
@@ -23,7 +25,12 @@ A section whose recordings or packages are missing is skipped and says so; the e
 sections:
 {sections}
 
+The recordings are not part of hushmq: --recordings says where each is published and whether it is in --data, --fetch
+gets what is missing there and refuses whatever has another checksum.
+
 examples:
+  hushmq evaluate --recordings --data recordings
+  hushmq evaluate --fetch --data recordings
   hushmq evaluate --quick                 all sections, small, in a minute
   hushmq evaluate composition             one section in full
   hushmq evaluate --out results --seed 7  all in full, up to half an hour on two cores"""
@@ -47,6 +54,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where the recordings are (default ../shared/data)",
     )
+    parser.add_argument("--recordings", action="store_true", help="list the recordings and run nothing")
+    parser.add_argument("--fetch", action="store_true", help="fetch missing recordings into --data, then run")
+    parser.add_argument(
+        "--from",
+        dest="server",
+        default=SERVER,
+        metavar="URL",
+        help=f"a server with the published files (default {SERVER})",
+    )
     parser.add_argument("--list", action="store_true", help="name the sections and run none")
     add_json(parser)
 
@@ -57,6 +73,30 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+def _list_recordings(data: Path, *, as_json: bool) -> int:
+    """Says where each recording is published and whether it is in the folder. Returns 1 if one is not."""
+    states = {name: state(one, data) for name, one in PUBLISHED.items()}
+    if as_json:
+        listed = [
+            {
+                "name": one.name,
+                "title": one.title,
+                "published": one.publisher,
+                "licence": one.licence,
+                "file": str(data / one.file),
+                "sha256": one.sha256,
+                "state": states[one.name],
+            }
+            for one in PUBLISHED.values()
+        ]
+        print(json.dumps(listed))
+    else:
+        for one in PUBLISHED.values():
+            print(f"{one.name}: {states[one.name]}\n  {one.title}\n  published at {one.publisher}")
+            print(f"  licence {one.licence}\n  {data / one.file}, sha256 of its rows {one.sha256}")
+    return 0 if all(found == "there" for found in states.values()) else 1
+
+
 def run(args: argparse.Namespace) -> int:
     if unknown := [name for name in args.section if name not in SECTIONS]:
         raise Problem(f"unknown section {unknown[0]!r}: choose from {', '.join(SECTIONS)}")
@@ -65,6 +105,12 @@ def run(args: argparse.Namespace) -> int:
         titles = {name: SECTIONS[name].title for name in names}
         print(json.dumps(titles) if args.json else "\n".join(f"{n:<12}  {t}" for n, t in titles.items()))
         return 0
+    if args.fetch:
+        with progress_listener(len(PUBLISHED)) as listener:
+            fetched = fetch_all(args.data, args.server, listener)
+        print(f"fetched into {args.data}: {', '.join(fetched) or 'nothing, all were there'}", file=sys.stderr)
+    if args.recordings:
+        return _list_recordings(args.data, as_json=args.json)
     try:
         args.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

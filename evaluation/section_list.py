@@ -44,7 +44,9 @@ class Job:
         """The path of a recording's file; Missing if it is not there."""
         path = self.data / name
         if not path.is_file():
-            raise Missing(f"the recording {name} is not in {self.data}; say with --data where it is")
+            raise Missing(
+                f"the recording {name} is not in {self.data}; say with --data where it is, or --fetch it"
+            )
         return path
 
 

@@ -75,7 +75,7 @@ ORDER = {
         *("background", "pages", "daemon", "init_console", "console_commands"),
     ],
     "evaluation": [
-        *("section_report", "evaluation_progress", "section_list", "results_folder", "recordings"),
+        *("section_report", "evaluation_progress", "section_list", "results_folder", "recordings", "fetch"),
         *("results_page", "section_runner", "attackers", "replay", "estimation", "benchmarks", "sections"),
         *("attacks", "papers", "evaluate_command"),
     ],
