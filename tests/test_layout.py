@@ -58,7 +58,7 @@ ORDER = {
             "make_report",
             "health_server",
         ),
-        *("daemon", "run_calibrator"),
+        *("serve_cohort", "daemon", "run_calibrator"),
         "commands",
     ],
     "console": [

@@ -6,7 +6,7 @@ import queue
 from collections.abc import Iterable
 from functools import partial
 
-from hushmq.broker.mqtt.connection import Connection
+from hushmq.calibrator.publish.outlet import Outlet
 from hushmq.calibrator.windows.outgoing import Outgoing
 
 
@@ -29,11 +29,11 @@ class ReleaseQueue:
         """Hand everything over again: a new connection holds nothing."""
         self._handed_over.clear()
 
-    def publish(self, connection: Connection) -> None:
+    def publish(self, outlet: Outlet) -> None:
         """Hand over what the connection does not hold. Raises Offline."""
         for one in self._unsent:
             if one not in self._handed_over:
-                connection.publish(
+                outlet.publish(
                     one.topic, one.payload, retain=True, on_acknowledged=partial(self._acknowledged.put, one)
                 )
                 self._handed_over.add(one)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hushmq.broker.mqtt.connection import Connection
 from hushmq.calibrator.ingest.inbox import Arrived
+from hushmq.calibrator.publish.outlet import Outlet
 
 REPAIR_S = 1.0
 """A setting that was overwritten is published again at most this often."""
@@ -65,7 +65,7 @@ class RetainedTopics:
                 self._repair_next[item.topic] = now + REPAIR_S
                 self._waiting[item.topic] = None
 
-    def publish(self, connection: Connection, *, overwrite: bool) -> None:
+    def publish(self, outlet: Outlet, *, overwrite: bool) -> None:
         """Publish what waits; without `overwrite`, only topics that are not read back. Raises Offline.
 
         Longer topics first: a device receives its device-specific setting before that of the cohort.
@@ -77,5 +77,5 @@ class RetainedTopics:
         # Thousands of `seen` may wait, of which the connection takes a hundred at once: they are not sorted.
         others = [topic for topic in self._waiting if topic not in self._read_back]
         for topic in (*ordered, *others):
-            connection.publish(topic, self._newest[topic], retain=True)
+            outlet.publish(topic, self._newest[topic], retain=True)
             del self._waiting[topic]

@@ -182,8 +182,8 @@ class TimedDaemon(Daemon):
             self._watch.start()
         super()._receive(topic, payload, retained)
 
-    def _turn(self, *, timeout: float) -> None:
-        super()._turn(timeout=timeout)
+    def _turn(self, *, timeout: float, last: bool = False) -> None:
+        super()._turn(timeout=timeout, last=last)
         self._watch.count((self._cohort.counted - self._before) / SAMPLES)
 
 
@@ -212,7 +212,7 @@ def _drain(folder: Path) -> tuple[Spent, Spent]:
         )
         _publish(server, "ops", [(TOPICS.policy, encode(OPS.sign(_policy(2**30))))], retain=True)
         with _running(config) as daemon:  # makes the subscription and the first setting
-            _until(lambda: bool(daemon._settings))
+            _until(lambda: bool(daemon._served.settings))
         bare = _bare(server)  # makes its subscription
         bare.disconnect()
         batches = _batches(int(time.time() * 1000) - 30_000)

@@ -23,10 +23,10 @@ from hushmq.broker.contract.policy_message import (
 )
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.calibrator.cohort import Cohort
-from hushmq.calibrator.daemon import PORTION_S
 from hushmq.calibrator.learning.learned_theta import LearnedTheta, drop_stream, write_learned
 from hushmq.calibrator.learning.learning_progress import Progress, write_progress
 from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
+from hushmq.calibrator.serve_cohort import PORTION_S
 from hushmq.evaluation.benchmarks.benchmark_cohort import TOPICS, temporary_cohort
 from hushmq.evaluation.benchmarks.benchmark_row import Row
 from hushmq.pufferfish.adversary import Adversary

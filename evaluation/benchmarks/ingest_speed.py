@@ -272,7 +272,7 @@ def calibrator_process(pipe: Pipe, folder: Path, port: int, ops: str) -> None:
     daemon = Daemon(config, log=logger("error"))
     threading.Thread(target=daemon.run, daemon=True).start()
     deadline = time.monotonic() + 30
-    while not daemon._settings and time.monotonic() < deadline:
+    while not daemon._served.settings and time.monotonic() < deadline:
         time.sleep(0.01)
     pipe.send(os.getpid())
     while True:
