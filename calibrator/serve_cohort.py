@@ -1,8 +1,8 @@
 """Serves one cohort, whoever runs it: takes what has arrived, closes windows, calibrates, publishes what is stored.
 
 At every turn: receive and count what has arrived, in one transaction; close due windows; calibrate noise settings where
-the evidence or the policy has changed; publish what is stored. The connection and the loop are the caller's: a
-calibrator with one cohort (calibrator/daemon.py), or a worker with many (calibrator/fleet/worker.py).
+the evidence or the policy has changed; publish what is stored. The connection and the loop are
+the caller's (calibrator/daemon.py).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -77,6 +77,11 @@ class Connection:
         self._client_id = client_id
         self._twin = TwinWatch(client_id)
         self._subscriptions = tuple(subscriptions)
+        self._added: dict[str, None] = {}
+        """Subscriptions that were added later: the connection is usable without them."""
+        self._changes: deque[tuple[tuple[str, ...], tuple[str, ...]]] = deque()
+        """Subscriptions that were added and dropped since the network thread last took them up."""
+        self._granted: frozenset[str] = frozenset()
         self._on_message = on_message
         self._on_change = on_change
         self._will = will
@@ -147,6 +152,31 @@ class Connection:
             if len(self._pending) == 1:
                 self._wake()
 
+    def subscribe(self, filters: Iterable[str]) -> None:
+        """Subscribe to these filters as well, now and after every reconnect; `hears` says when that is done.
+
+        Other than for those given at the start, a refusal does not end the connection.
+        """
+        with self._lock:
+            added = tuple(name for name in filters if name not in self._added)
+            self._added |= dict.fromkeys(added)
+            self._changes.append((added, ()))
+            self._wake()
+
+    def unsubscribe(self, filters: Iterable[str]) -> None:
+        """Give up subscriptions that were added."""
+        with self._lock:
+            dropped = tuple(name for name in filters if name in self._added)
+            for name in dropped:
+                del self._added[name]
+            self._granted -= set(dropped)
+            self._changes.append(((), dropped))
+            self._wake()
+
+    def hears(self, filters: Iterable[str]) -> bool:
+        """Whether the broker has granted all of these subscriptions on the present connection."""
+        return self._connected and self._granted.issuperset(filters)
+
     def wait_connected(self, timeout: float) -> bool:
         """Wait until connected; return False on time-out."""
         with self._lock:
@@ -203,6 +233,8 @@ class Connection:
         version = MQTTProtocolVersion.MQTTv311 if endpoint in self._outdated else MQTTProtocolVersion.MQTTv5
         link: Link | None = None
         usable_since: float | None = None
+        with self._lock:
+            self._changes = deque([(tuple(self._added), ())])
         try:
             link = Link(
                 endpoint,
@@ -224,6 +256,7 @@ class Connection:
                     self._usable(endpoint)
                 elif link.error is not None and not link.outdated:
                     self._failed(endpoint, link.error)
+                self._change_subscriptions(link)
                 self._send_pending(link)
                 if self._collect_s:
                     link.collect(self._wake_read.fileno(), self._collect_s)
@@ -262,6 +295,7 @@ class Connection:
         with self._lock:
             self._connected = False
             self._in_flight = 0
+            self._granted = frozenset()
             self._pending.clear()
             self._drain_wake()
         self._call(self._on_change, False)
@@ -280,6 +314,15 @@ class Connection:
                 on_acknowledged=partial(self._acknowledged, topic, on_acknowledged),
             )
         link.flush()
+
+    def _change_subscriptions(self, link: Link) -> None:
+        if self._changes:
+            with self._lock:
+                self._drain_wake()
+            while self._changes and link.usable:
+                link.change_subscriptions(*self._changes.popleft())
+        if not self._changes and self._granted != link.granted:
+            self._granted = frozenset(link.granted)
 
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):

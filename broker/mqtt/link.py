@@ -37,6 +37,8 @@ ACKNOWLEDGE_TIMEOUT = 20.0
 
 REFUSALS = 3
 """Refusals of a subscription after which the connection is given up: another node may be able to grant it."""
+ASKED_TOGETHER = 24
+"""Filters in one SUBSCRIBE: NATS makes a consumer for each before it answers."""
 BUSY = 16
 """Messages within the time of `collect` from which on none are made to wait. Mosquitto sends 20 and waits for us."""
 FEW = 4
@@ -101,10 +103,15 @@ class Link:
         self._endpoint = endpoint
         self._on_message = on_message
         self._deadline = 0.0
-        self._subscriptions = tuple(subscriptions)
-        self._ungranted = list(subscriptions)
+        self.granted: set[str] = set()
+        """Subscriptions that the broker has granted."""
+        self._wanted = dict.fromkeys(subscriptions)
+        self._required = frozenset(subscriptions)
         self._subscribe_twice = subscribe_twice
-        self._asked: dict[int, list[str]] = {}
+        self._asked: dict[int, tuple[list[str], bool]] = {}
+        """By packet the filters that it asked for, and whether they are asked for once more when they are granted."""
+        self._once_more: list[str] = []
+        """Filters that were granted together with a refusal, to be asked for once more when that is mended."""
         self._ask_at: float | None = None
         self._refusals = 0
         self._unacknowledged: dict[int, tuple[float, Acknowledged]] = {}
@@ -165,6 +172,15 @@ class Link:
             OSError
         ):  # also BlockingIOError; a broken connection is found by the next step
             self._client.flush()
+
+    def change_subscriptions(self, added: Sequence[str], dropped: Sequence[str]) -> None:
+        """Subscribe to more filters, and no longer to others, on a usable connection; a refusal does not end it."""
+        if dropped:
+            self.granted.difference_update(dropped)
+            self._wanted = {name: None for name in self._wanted if name not in dropped}
+            self._client.unsubscribe(list(dropped))
+        self._wanted |= dict.fromkeys(added)
+        self._ask(added, again=self._subscribe_twice)
 
     def step(self, wake: int, longest: float) -> bool:
         """Wait for the socket or for `wake`, and handle what is due; return False when the connection has ended."""
@@ -245,21 +261,26 @@ class Link:
         if now >= self._deadline and self._asked:
             return self._end("the broker does not answer SUBSCRIBE")
         if self._ask_at is not None and now >= self._ask_at:
-            if self._refusals >= REFUSALS:
+            if self._refusals >= REFUSALS and not self._required <= self.granted:
                 return self._end("the broker refuses a subscription")
-            self._subscribe()
+            self._ask_at = None
+            asked = {name for names, _ in self._asked.values() for name in names}
+            ungranted = [name for name in self._wanted if name not in self.granted | asked]
+            self._ask(ungranted, again=self._subscribe_twice)
         if self._unacknowledged:
             sent, _ = next(iter(self._unacknowledged.values()))
             if now >= sent + ACKNOWLEDGE_TIMEOUT:
                 return self._end("the broker does not acknowledge what is published")
         return True
 
-    def _subscribe(self) -> None:
-        self._ask_at = None
+    def _ask(self, names: Sequence[str], *, again: bool) -> None:
+        """Subscribe, in packets that a broker answers in time; `again`: once more when it has granted them."""
         self._deadline = time.monotonic() + ANSWER_TIMEOUT
-        _, mid = self._client.subscribe([(name, 1) for name in self._ungranted])
-        if mid is not None:
-            self._asked[mid] = list(self._ungranted)
+        for start in range(0, len(names), ASKED_TOGETHER):
+            group = list(names[start : start + ASKED_TOGETHER])
+            _, mid = self._client.subscribe([(name, 1) for name in group])
+            if mid is not None:
+                self._asked[mid] = group, again
 
     def _connected(
         self,
@@ -274,10 +295,8 @@ class Link:
             return
         self.receive_maximum = getattr(properties, "ReceiveMaximum", self.receive_maximum)
         self.accepted = self._client.accepted = True
-        if self._ungranted:
-            self._subscribe()
-        else:
-            self.usable = True
+        self._ask(list(self._wanted), again=self._subscribe_twice)
+        self.usable = not self._wanted
 
     def _disconnected(
         self,
@@ -300,20 +319,25 @@ class Link:
         reasons: list[ReasonCode],
         _properties: Properties | None,
     ) -> None:
-        asked = self._asked.pop(mid, [])
+        asked, again = self._asked.pop(mid, ([], False))
+        self._deadline = time.monotonic() + ANSWER_TIMEOUT
         # 0x80 is a refusal (MQTT 3.1.1, 3.9.3); a lower QoS than requested would lose messages, too.
-        refused = [name for name, reason in zip(asked, reasons, strict=True) if reason.value != 1]
-        self._ungranted = refused
-        if refused:
-            self.error = f"the broker refuses the subscription {', '.join(refused)}"
+        refused = {name for name, reason in zip(asked, reasons, strict=True) if reason.value != 1}
+        asked = [name for name in asked if name in self._wanted and name not in refused]
+        self.granted.update(asked)
+        self.granted.difference_update(refused)
+        if refused & self._wanted.keys():
             self._ask_at = time.monotonic() + back_off(self._refusals)
             self._refusals += 1
+        if missed := sorted(refused & self._required):
+            self.error = f"the broker refuses the subscription {', '.join(missed)}"
+            self._once_more += asked if again else ()
             return
-        self.usable, self.error = True, None
-        if self._subscribe_twice:
-            self._subscribe_twice = False
-            self._ungranted = list(self._subscriptions)
-            self._subscribe()
+        if self._required <= self.granted:
+            self.usable, self.error = True, None
+        if again:
+            asked, self._once_more = [*self._once_more, *asked], []
+            self._ask(asked, again=False)
 
     def _acknowledge(self, mid: int, refused: str | None) -> None:
         self._heard += 1

@@ -34,6 +34,9 @@ again, and the calibrator publishes what is retained again (docs/faults.md). Mea
 default, 2,889 with 1s, within the spread of the runs, 546 with "always".
 """
 
+SUBSCRIPTIONS = 1_000_000
+"""How many subscriptions all clients together may have. NATS 2.15 takes a thousand by default: 250 devices."""
+
 
 def executable() -> Path:
     """Return nats-server's executable, beside this Python or from PATH; raise Problem without one."""
@@ -154,6 +157,7 @@ def configuration(
             "store_dir": str(store),
             "sync_interval": SYNC_INTERVAL,
             **({} if queue_mb is None else {"max_file_store": queue_mb * 2**20}),
+            "limits": {"default_max_consumers": SUBSCRIPTIONS},
         },
         "authorization": {"users": [_user(site, identity, tls) for identity in site.identities]},
         "max_payload": LARGEST_PACKET,
