@@ -72,6 +72,22 @@ class Timeline(Protocol):
         """The price if the entry were added; the timeline stays as it is."""
 
 
+class Region(Protocol):
+    """A set of chains that charged statistics leave, with confidence; a frozen, hashable value.
+
+    It is a Θ where a Θ has the form of what statistics tell; a Θ of listed chains is what a region leaves of them.
+    """
+
+    def intersect(self, other: Self) -> Self:
+        """The chains in both; ValueError if there are none."""
+
+    def hull(self, other: Self) -> Self:
+        """The smallest region of the same form that contains both."""
+
+    def as_tree(self) -> dict[str, Any]:
+        """The region for programs: numbers and lists, exactly."""
+
+
 class Theta(Protocol):
     """Θ, the set of chains an adversary may believe in, tick by tick; a frozen, hashable value.
 

@@ -222,14 +222,8 @@ class StreamPolicy(Message):
 
     @property
     def learned_share(self) -> float:
-        """The share of a window's tilt that is spent on learning: nothing where nothing is learned.
-
-        That is where there are too many states, and where Θ is a set of chains with regimes: it stays the start.
-        """
-        learned = len(self.states) <= MOST_LEARNED_STATES and not isinstance(
-            self.theta.start, RegimeThetaMessage
-        )
-        return self.learning if learned else 0.0
+        """The share of a window's tilt that is spent on learning: nothing where there are too many states to learn."""
+        return self.learning if len(self.states) <= MOST_LEARNED_STATES else 0.0
 
     @property
     def joined(self) -> bool:

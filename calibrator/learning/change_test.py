@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hushmq.calibrator.learning.learned_theta import LearnedTheta
-from hushmq.calibrator.learning.robust_fit import TOLERATED, RobustFit, common
+from hushmq.calibrator.learning.robust_fit import TOLERATED, RobustFit
 from hushmq.calibrator.learning.update_schedule import change_error
-from hushmq.pufferfish.protocols import Theta
+from hushmq.calibrator.models.meeting_regions import common
+from hushmq.pufferfish.protocols import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class ChangeVerdict:
 
     restart: bool = False
     changed: frozenset[str] = frozenset()
-    outside: Mapping[str, Theta] = field(default_factory=dict)
+    outside: Mapping[str, Region] = field(default_factory=dict)
 
 
 def change_test(learned: LearnedTheta, recent: RobustFit, block: int) -> ChangeVerdict:

@@ -15,7 +15,7 @@ from hushmq.calibrator.models.chain_model import AnyModel, FittedCohort
 from hushmq.calibrator.models.choose_model import read_noise
 from hushmq.calibrator.models.sufficient_statistics import NoisyStatistics, summed, summed_groups
 from hushmq.calibrator.store.tables import setting, statistic
-from hushmq.pufferfish.protocols import Noise, Theta
+from hushmq.pufferfish.protocols import Noise, Region
 
 
 def add_to_block(db: Connection, stream: str, block: int, drawn: Iterable[NoisyStatistics]) -> None:
@@ -52,9 +52,9 @@ def add_to_block(db: Connection, stream: str, block: int, drawn: Iterable[NoisyS
         db.execute(insert(statistic), new)
 
 
-def fit_since(db: Connection, stream: str, model: AnyModel, *, since: int) -> FittedCohort[Theta] | None:
+def fit_since(db: Connection, stream: str, model: AnyModel, *, since: int) -> FittedCohort[Region] | None:
     """The model's fit of the blocks from `since` on; None where there is too little evidence."""
-    found: FittedCohort[Theta] | None = model.fit(_rows(db, stream, since=since))
+    found: FittedCohort[Region] | None = model.fit(_rows(db, stream, since=since))
     return found
 
 
@@ -64,9 +64,9 @@ def robust_fit_since(
     """The same without the devices that are clearly apart from the others (calibrator/learning/robust_fit.py)."""
     rows = _rows(db, stream, since=since)
 
-    def fit(chosen: Collection[str]) -> FittedCohort[Theta] | None:
+    def fit(chosen: Collection[str]) -> FittedCohort[Region] | None:
         wanted = set(chosen)
-        found: FittedCohort[Theta] | None = model.fit([row for row in rows if row[0].device in wanted])
+        found: FittedCohort[Region] | None = model.fit([row for row in rows if row[0].device in wanted])
         return found
 
     return robust_fit(list(dict.fromkeys(one.device for one, _ in rows)), fit, error)

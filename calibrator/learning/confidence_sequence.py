@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushmq.calibrator.learning.learned_theta import LearnedTheta
-from hushmq.calibrator.learning.robust_fit import common
 from hushmq.calibrator.learning.update_schedule import update_confidence
 from hushmq.calibrator.models.chain_model import FittedCohort
-from hushmq.pufferfish.protocols import Theta
+from hushmq.calibrator.models.meeting_regions import common
+from hushmq.pufferfish.protocols import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class NextTheta:
     contradicted: frozenset[str]
 
 
-def next_theta(learned: LearnedTheta, fitted: FittedCohort[Theta], block: int) -> NextTheta | None:
+def next_theta(learned: LearnedTheta, fitted: FittedCohort[Region], block: int) -> NextTheta | None:
     """The learned Θ intersected with the regions of this update; None where the cohort's have nothing in common."""
     confidence = update_confidence(block)
     region = fitted.cohort_region(confidence)
     whole = region if learned.cohort is None else common(region, learned.cohort)
     if whole is None:
         return None
-    found: dict[str, Theta | None] = dict(learned.devices)
+    found: dict[str, Region | None] = dict(learned.devices)
     for device, own in fitted.device_regions(confidence).items():
         before = learned.devices.get(device)
         found[device] = own if before is None else common(own, before)

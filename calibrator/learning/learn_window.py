@@ -38,7 +38,7 @@ from hushmq.calibrator.learning.update_schedule import (
 )
 from hushmq.calibrator.models.chain_model import AnyModel
 from hushmq.calibrator.models.sufficient_statistics import ExactStatistics
-from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.protocols import Region
 
 Outcome = Literal["held", "tested", "updated", "restarted"]
 
@@ -55,7 +55,7 @@ class ThetaUpdate:
 
     outcome: Outcome
     reset_devices: frozenset[str] = frozenset()
-    left_out: Mapping[str, Theta] = field(default_factory=dict)
+    left_out: Mapping[str, Region] = field(default_factory=dict)
 
     @property
     def changed_theta(self) -> bool:

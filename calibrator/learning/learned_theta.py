@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
 from hushmq.calibrator.models.chain_model import AnyModel
 from hushmq.calibrator.store.tables import learned_theta
-from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.protocols import Region
 
 _COHORT = ""
 """The name, no device's, under which the cohort's Θ is stored."""
@@ -21,23 +21,23 @@ _COHORT = ""
 
 @dataclass(frozen=True, slots=True)
 class LearnedTheta:
-    """Θ of any device of the cohort, None before the first theta update; and by name of each with its own evidence."""
+    """The region of any device of the cohort, None before the first theta update; and of each with its own evidence."""
 
-    cohort: Theta | None = None
-    devices: Mapping[str, Theta] = field(default_factory=dict)
+    cohort: Region | None = None
+    devices: Mapping[str, Region] = field(default_factory=dict)
 
 
 def read_learned(db: Connection, stream: str, model: AnyModel) -> LearnedTheta:
     """All that is learned of a stream."""
     rows = db.execute(select(learned_theta).where(learned_theta.c.stream == stream))
-    found: dict[str, Theta] = {row.device: model.read_theta(json.loads(row.theta)) for row in rows}
+    found: dict[str, Region] = {row.device: model.read_region(json.loads(row.theta)) for row in rows}
     return LearnedTheta(found.pop(_COHORT, None), found)
 
 
-def read_cohort(db: Connection, stream: str, model: AnyModel) -> Theta | None:
+def read_cohort(db: Connection, stream: str, model: AnyModel) -> Region | None:
     """What is learned of any device of the cohort; None before the first theta update."""
     text = db.execute(select(learned_theta.c.theta).where(_of_cohort(stream))).scalar()
-    found: Theta | None = None if text is None else model.read_theta(json.loads(text))
+    found: Region | None = None if text is None else model.read_region(json.loads(text))
     return found
 
 

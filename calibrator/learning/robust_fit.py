@@ -21,15 +21,16 @@ from statistics import NormalDist
 
 from hushmq.calibrator.models.chain_model import FittedCohort
 from hushmq.calibrator.models.device_spread import NEWCOMER_CONFIDENCE
+from hushmq.calibrator.models.meeting_regions import common
 from hushmq.calibrator.models.quantiles import chi_square_quantile
-from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.protocols import Region
 
 TOLERATED = 0.25
 """The share of bad devices that a fit tolerates."""
 SPREAD_ERROR = 10
 """So many times the error is the probability that the spread of the others is larger than it is taken to be."""
 
-Fit = Callable[[Collection[str]], FittedCohort[Theta] | None]
+Fit = Callable[[Collection[str]], FittedCohort[Region] | None]
 """Fits the evidence of these devices; None where there is too little."""
 
 
@@ -37,8 +38,8 @@ Fit = Callable[[Collection[str]], FittedCohort[Theta] | None]
 class RobustFit:
     """The fit of the devices that belong together, and for each of the others the region that holds its chain."""
 
-    fitted: FittedCohort[Theta]
-    outside: Mapping[str, Theta] = field(default_factory=dict)
+    fitted: FittedCohort[Region]
+    outside: Mapping[str, Region] = field(default_factory=dict)
 
 
 def robust_fit(devices: Collection[str], fit: Fit, error: float) -> RobustFit | None:
@@ -79,11 +80,3 @@ def largest_deviation(size: int, *, among: int, coordinates: int, error: float) 
         return math.inf
     multiple = NormalDist().inv_cdf(1 - error / 2 / among / coordinates)
     return float(multiple * math.sqrt(known / least))
-
-
-def common(one: Theta, other: Theta) -> Theta | None:
-    """The chains in both; None where there are none."""
-    try:
-        return one.intersect(other)
-    except ValueError:
-        return None

@@ -16,13 +16,13 @@ from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.calibrator.learning.charged_statistics import fit_since
 from hushmq.calibrator.learning.learned_theta import read_cohort, read_learned
 from hushmq.calibrator.learning.learning_progress import Covering, Progress, read_progress
-from hushmq.calibrator.learning.robust_fit import TOLERATED, common
+from hushmq.calibrator.learning.robust_fit import TOLERATED
 from hushmq.calibrator.learning.update_schedule import block_of, misfit_error
 from hushmq.calibrator.models.chain_model import AnyModel
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.roster.left_out import left_out
-from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.protocols import Region, Theta
 
 MOST_UNDETECTABLE = 0.1
 """Θ is not narrowed before an excess of this much correlation over long lags would have been detected."""
@@ -88,15 +88,10 @@ def device_thetas(
     }
 
 
-def _theta(learned: Theta | None, model: AnyModel, *, start: Theta, floor: Theta, now: Progress) -> Theta:
+def _theta(learned: Region | None, model: AnyModel, *, start: Theta, floor: Theta, now: Progress) -> Theta:
     if learned is None:
         return start.hull(floor)
-    theta = _cut(learned, start, model)
+    theta: Theta = model.within(start, learned)
     if any(now.persistent_shares):
-        theta = theta.hull(_cut(model.slowed(learned, now.persistent_shares), start, model))
+        theta = theta.hull(model.within(start, model.slowed(learned, now.persistent_shares)))
     return theta.hull(floor if now.undetectable <= MOST_UNDETECTABLE else start.hull(floor))
-
-
-def _cut(region: Theta, start: Theta, model: AnyModel) -> Theta:
-    """The part of a region that the start allows; the hull of both where the region clearly excludes the start."""
-    return common(start, region) or common(start, model.widened(region)) or start.hull(region)

@@ -31,9 +31,10 @@ def left_out_devices(db: Connection, accounts: LiveAccounts) -> dict[str, LeftOu
     model = model_of(policy)
     found = {}
     for device, one in left_out(db, accounts.stream).items():
-        region = model.start(policy) if one.region is None else model.read_theta(one.region)
+        region = one.region
+        theta = model.start(policy) if region is None else model.theta_of(model.read_region(region))
         specific = tuple(issued.by_device.get(device, ()))
-        exposure = DeviceExposure(device, region, issued.noises_of(device), specific)
+        exposure = DeviceExposure(device, theta, issued.noises_of(device), specific)
         found[device] = LeftOutDevice(
             one.reason,
             one.since,

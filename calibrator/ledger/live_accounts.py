@@ -29,7 +29,7 @@ from hushmq.calibrator.ledger.window_allowance import LARGEST_TILT, allowed
 from hushmq.calibrator.ledger.window_spending import Spending, share_of_window
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.calibrator.roster.left_out import left_out_of_all
-from hushmq.pufferfish.protocols import Noise, Theta
+from hushmq.pufferfish.protocols import Noise, Region, Theta
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.window_method import Method
 
@@ -109,11 +109,11 @@ class LiveAccounts:
         """The streams that share the account, this one among them."""
         return (self.stream,) if self.joint is None else tuple(one.stream for one in self.joint.members)
 
-    def with_groups(self, devices: Mapping[str, Theta]) -> dict[str, Theta]:
+    def with_groups(self, devices: Mapping[str, Region]) -> dict[str, Region]:
         """The same for every device of the same groups: their states are taken to be one."""
         if self.joint is None:
             return dict(devices)
-        return {mate: theta for device, theta in devices.items() for mate in self.joint.group_of(device)}
+        return {mate: region for device, region in devices.items() for mate in self.joint.group_of(device)}
 
     def follow(self, db: Connection) -> None:
         """Read new ledger entries and settings, of every stream that shares the account."""

@@ -19,6 +19,7 @@ from hushmq.calibrator.models.binary.binary_statistics import REACH, BinarySums
 from hushmq.calibrator.models.binary.binary_strides import for_strides, for_ticks
 from hushmq.calibrator.models.devices_alone import DevicesAlone
 from hushmq.calibrator.models.draw_noise import noisy_together
+from hushmq.calibrator.models.meeting_regions import part_of_start
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.stand_ins import perturbed_bits
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
@@ -118,14 +119,22 @@ class BinaryModel:
         found = fit(evidence)
         return None if found is None else FittedBinaryCohort(evidence, found, self.stride)
 
-    def slowed(self, theta: BinaryTheta, shares: Sequence[float]) -> BinaryTheta:
+    def slowed(self, region: BinaryTheta, shares: Sequence[float]) -> BinaryTheta:
         """The chains of Θ slowed until they have these persistent shares."""
-        slowed = binary_misfit.slowed(for_strides(theta, self.stride), shares)
+        slowed = binary_misfit.slowed(for_strides(region, self.stride), shares)
         return for_ticks(slowed, self.stride)
 
-    def widened(self, theta: BinaryTheta) -> BinaryTheta:
-        """A wider Θ: what lies outside of it is clearly excluded."""
-        return binary_region.widened_theta(theta)
+    def within(self, start: BinaryTheta, region: BinaryTheta) -> BinaryTheta:
+        """The part of it that the start allows; both where it clearly excludes the start."""
+        return part_of_start(start, region, binary_region.widened_theta(region))
+
+    def read_region(self, tree: Mapping[str, Any]) -> BinaryTheta:
+        """A region is a Θ."""
+        return self.read_theta(tree)
+
+    def theta_of(self, region: BinaryTheta) -> BinaryTheta:
+        """The region itself."""
+        return region
 
     def read_theta(self, tree: Mapping[str, Any]) -> BinaryTheta:
         """`{"q": [low, high], "r": [low, high]}`."""

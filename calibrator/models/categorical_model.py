@@ -28,6 +28,7 @@ from hushmq.calibrator.models.categorical.categorical_statistics import (
 from hushmq.calibrator.models.chain_model import MARGIN
 from hushmq.calibrator.models.devices_alone import DevicesAlone
 from hushmq.calibrator.models.draw_noise import noisy, variance
+from hushmq.calibrator.models.meeting_regions import part_of_start
 from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.stand_ins import perturbed_categories
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
@@ -117,13 +118,21 @@ class CategoricalModel:
         found = fit(evidence)
         return None if found is None else FittedCategoricalCohort(evidence, found)
 
-    def slowed(self, theta: CategoricalTheta, shares: Sequence[float]) -> CategoricalTheta:
+    def slowed(self, region: CategoricalTheta, shares: Sequence[float]) -> CategoricalTheta:
         """The chains of Θ slowed until they have these persistent shares."""
-        return categorical_misfit.slowed(theta, shares)
+        return categorical_misfit.slowed(region, shares)
 
-    def widened(self, theta: CategoricalTheta) -> CategoricalTheta:
-        """A wider Θ: what lies outside of it is clearly excluded."""
-        return categorical_region.widened_theta(theta)
+    def within(self, start: CategoricalTheta, region: CategoricalTheta) -> CategoricalTheta:
+        """The part of it that the start allows; both where it clearly excludes the start."""
+        return part_of_start(start, region, categorical_region.widened_theta(region))
+
+    def read_region(self, tree: Mapping[str, Any]) -> CategoricalTheta:
+        """A region is a Θ."""
+        return self.read_theta(tree)
+
+    def theta_of(self, region: CategoricalTheta) -> CategoricalTheta:
+        """The region itself."""
+        return region
 
     def read_theta(self, tree: Mapping[str, Any]) -> CategoricalTheta:
         """`{"low": …, "high": …, "backward": {"low": …, "high": …}}`."""

@@ -18,31 +18,32 @@ from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
 from hushmq.calibrator.models.window_count import Pieces, WindowCount
 from hushmq.pufferfish.adversary import Adversary
-from hushmq.pufferfish.protocols import Noise, Theta
+from hushmq.pufferfish.protocols import Noise, Region, Theta
 
 T = TypeVar("T", bound=Theta)
-T_co = TypeVar("T_co", bound=Theta, covariant=True)
 N = TypeVar("N", bound=Noise)
+R = TypeVar("R", bound=Region)
+R_co = TypeVar("R_co", bound=Region, covariant=True)
 
 MARGIN = 1e-8
 """What a timeline's certificate may add to a closed form: with so much less of ε, rounding never exceeds it."""
 
 
-class FittedCohort(Protocol[T_co]):
+class FittedCohort(Protocol[R_co]):
     """A fit of the hierarchical model to charged statistics: what it says of the cohort and of each device."""
 
     @property
     def size(self) -> int:
         """How many devices there is evidence of."""
 
-    def cohort_region(self, confidence: float) -> T_co:
-        """Θ that holds the chain of any one device of the cohort."""
+    def cohort_region(self, confidence: float) -> R_co:
+        """The region that holds the chain of any one device of the cohort."""
 
-    def centre_region(self, confidence: float) -> T_co:
-        """Θ that holds the cohort's centre, whatever its spread."""
+    def centre_region(self, confidence: float) -> R_co:
+        """The region that holds the cohort's centre, whatever its spread."""
 
-    def device_regions(self, confidence: float) -> Mapping[str, T_co]:
-        """For every device, Θ that holds its chain."""
+    def device_regions(self, confidence: float) -> Mapping[str, R_co]:
+        """For every device, the region that holds its chain."""
 
     @property
     def coordinates(self) -> int:
@@ -51,17 +52,17 @@ class FittedCohort(Protocol[T_co]):
     def alone(self) -> DevicesAlone:
         """What the evidence of each device says by itself."""
 
-    def alone_regions(self, found: DevicesAlone, confidence: float) -> Mapping[str, T_co]:
-        """For every device, Θ that holds its chain by its own evidence."""
+    def alone_regions(self, found: DevicesAlone, confidence: float) -> Mapping[str, R_co]:
+        """For every device, the region that holds its chain by its own evidence."""
 
     def deviations(self, of: DevicesAlone) -> Mapping[str, float]:
         """How far each of these devices is from this cohort's centre, in standard deviations."""
 
     def misfit(self, error: float) -> Misfit:
-        """The test against first-order chains, which rejects them with at most the probability `error`."""
+        """The test against the model's chains, which rejects them with at most the probability `error`."""
 
 
-class ChainModel(Protocol[T, N]):
+class ChainModel(Protocol[T, R, N]):
     """One way to describe the chains of a stream, their noise and their statistics."""
 
     def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[Any, N]:
@@ -76,14 +77,23 @@ class ChainModel(Protocol[T, N]):
     def noise_variance(self, *, tilt: int, bands: int) -> float:
         """The variance of that noise on the first group."""
 
-    def fit(self, rows: Sequence[tuple[NoisyStatistics, N]]) -> FittedCohort[T] | None:
+    def fit(self, rows: Sequence[tuple[NoisyStatistics, N]]) -> FittedCohort[R] | None:
         """Fit charged statistics, each with the noise it was counted behind; None where there are too few."""
 
-    def slowed(self, theta: T, shares: Sequence[float]) -> T:
-        """The chains of Θ slowed until they have these persistent shares, one for each band of lags."""
+    def slowed(self, region: R, shares: Sequence[float]) -> R:
+        """Its chains slowed until they have these persistent shares, one for each band of lags."""
 
-    def widened(self, theta: T) -> T:
-        """A wider Θ: what lies outside of it is clearly excluded."""
+    def within(self, start: T, region: R) -> T:
+        """What a region leaves of the policy's start.
+
+        Where it clearly excludes all of it, a model whose regions can be priced has both; any other keeps the start.
+        """
+
+    def read_region(self, tree: Mapping[str, Any]) -> R:
+        """The region whose `as_tree` this is, exactly."""
+
+    def theta_of(self, region: R) -> T:
+        """Θ for a chain in this region, whatever the policy's start is."""
 
     def read_theta(self, tree: Mapping[str, Any]) -> T:
         """The Θ whose `as_tree` this is, exactly."""
@@ -137,5 +147,5 @@ class ChainModel(Protocol[T, N]):
         """The noise whose stored JSON this is; None if it is of another model."""
 
 
-AnyModel = ChainModel[Any, Any]
+AnyModel = ChainModel[Any, Any, Any]
 """A model beside values that are known to be its own: those of one stream."""

@@ -15,8 +15,9 @@ from hushmq.broker.contract.theta_message import (
 from hushmq.calibrator.models.binary_model import BINARY, BinaryModel
 from hushmq.calibrator.models.categorical_model import CATEGORICAL
 from hushmq.calibrator.models.chain_model import AnyModel
-from hushmq.calibrator.models.regime_set_model import REGIMES
+from hushmq.calibrator.models.regime_set_model import REGIMES, RegimeModel
 from hushmq.pufferfish.protocols import Noise, Theta
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 
 MODELS: dict[type[ThetaMessage], AnyModel] = {
     BinaryThetaMessage: BINARY,
@@ -28,7 +29,14 @@ MODELS: dict[type[ThetaMessage], AnyModel] = {
 
 def model_of(stream: StreamPolicy) -> AnyModel:
     """The chain model of a stream: that of its Θ, for its stride."""
+    if isinstance(stream.theta.start, RegimeThetaMessage):
+        return _regimes(stream.theta.start.chains, stream.stride)
     return MODELS[type(stream.theta.start)] if stream.stride == 1 else _strided(stream.stride)
+
+
+@lru_cache(maxsize=64)
+def _regimes(listed: RegimeTheta, stride: int) -> AnyModel:
+    return RegimeModel.of(listed, stride)
 
 
 @lru_cache(maxsize=64)

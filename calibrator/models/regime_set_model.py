@@ -1,11 +1,14 @@
 """The chain model of streams of two states with hidden regimes: Θ a finite set of chains, noise (ρ0, ρ1).
 
-Windows are counted as those of any stream of two states. Nothing is learned: Θ stays the policy's start.
+Windows are counted as those of any stream of two states. What is learned is a region of chains with two regimes, and Θ
+is what it leaves of the chains that the policy lists (calibrator/models/regime/listed_chains.py).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,44 +16,107 @@ from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.theta_message import RegimeThetaMessage, regime_theta_of, theta_message
-from hushmq.calibrator.models.binary.binary_statistics import BinarySums
 from hushmq.calibrator.models.binary_model import BINARY
-from hushmq.calibrator.models.chain_model import FittedCohort
+from hushmq.calibrator.models.draw_noise import noisy_together
+from hushmq.calibrator.models.regime.fitted_regimes import FittedRegimeCohort
+from hushmq.calibrator.models.regime.listed_chains import chains_left
+from hushmq.calibrator.models.regime.long_bands import strided_bands
+from hushmq.calibrator.models.regime.regime_count import count_regimes
+from hushmq.calibrator.models.regime.regime_evidence import RegimeEvidence
+from hushmq.calibrator.models.regime.regime_fit import fit
+from hushmq.calibrator.models.regime.regime_intervals import RegimeIntervals
+from hushmq.calibrator.models.regime.regime_statistics import RegimeSums
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
 from hushmq.calibrator.models.window_count import Pieces, WindowCount
+from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
+from hushmq.pufferfish.noise.joint_noise import mean_square
 from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 
 _optimal_noise = lru_cache(maxsize=8192)(RegimeTheta.optimal_noise)
 
+SLOW_TIMES_SEEN = 10
+"""Of the slowest listed chain: a device that was seen for less has too little evidence (docs/estimation.md)."""
 
+_ANY_TIME = (0.05, 0.95)
+"""Shares of time in the upper regime, which statistics do not tell."""
+
+
+@dataclass(frozen=True)
 class RegimeModel:
-    """Streams of two states with hidden regimes."""
+    """Streams of two states with hidden regimes, which publish one of every `stride` ticks.
 
-    def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[BinarySums, BinaryNoise]:
-        """Count ones, as of every stream of two states."""
-        return BINARY.count(stream, pieces)
+    Devices that were seen for fewer than `fewest_ticks` do not count as evidence.
+    """
+
+    stride: int = 1
+    fewest_ticks: float = 0.0
+
+    @classmethod
+    def of(cls, listed: RegimeTheta, stride: int) -> RegimeModel:
+        """For a policy that lists these chains: who has been in one regime all the time cannot know of the others."""
+        return cls(stride, SLOW_TIMES_SEEN / min(chain.slowest_rate for chain in listed.members))
+
+    def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[RegimeSums, BinaryNoise]:
+        """Count ones, and changes over long bands of lags."""
+        return count_regimes(pieces, self.stride)
 
     def add_noise(self, exact: Sequence[Groups], *, tilt: int, bands: int) -> list[Groups]:
-        """As for every stream of two states."""
-        return BINARY.add_noise(exact, tilt=tilt, bands=bands)
+        """One draw for the ones and the changes of the bands that were counted, for each device."""
+        counted = self._counted(bands)
+        reach = [strided_bands(self.stride).reach[place] for place in counted]
+        found: list[Groups] = []
+        for groups in exact:
+            sums = [one for (one,) in groups]
+            noised = noisy_together([sums[place] for place in counted], reach=reach, tilt=tilt)
+            for place, one in zip(counted, noised, strict=True):
+                sums[place] = one
+            found.append([[one] for one in sums])
+        return found
 
     def noise_variance(self, *, tilt: int, bands: int) -> float:
-        """As for every stream of two states."""
-        return BINARY.noise_variance(tilt=tilt, bands=bands)
+        """On the ones; on a band's changes it is that times the square of their reach, or a little less."""
+        reach = strided_bands(self.stride).reach
+        return mean_square([reach[place] for place in self._counted(bands)], tilt / NANO)
 
-    def fit(self, rows: Sequence[tuple[NoisyStatistics, BinaryNoise]]) -> FittedCohort[RegimeTheta] | None:
-        """Nothing: Θ stays the start."""
-        return None
+    def _counted(self, bands: int) -> list[int]:
+        """The groups that were counted: the ones, and the first so many bands that have a lag at this stride."""
+        possible = [place for place, lags in enumerate(strided_bands(self.stride).lags, start=1) if lags]
+        return [0, *possible[:bands]]
 
-    def slowed(self, theta: RegimeTheta, shares: Sequence[float]) -> RegimeTheta:
-        """Unchanged: what regimes leave unexplained is not measured."""
-        return theta
+    def fit(self, rows: Sequence[tuple[NoisyStatistics, BinaryNoise]]) -> FittedRegimeCohort | None:
+        """Fit the hierarchical model; None for fewer than three devices with enough evidence."""
+        ticks: Counter[str] = Counter()
+        for one, _ in rows:
+            ticks[one.device] += one.ticks * self.stride
+        known = [
+            (one, noise, self.stride) for one, noise in rows if ticks[one.device] >= max(1, self.fewest_ticks)
+        ]
+        evidence = RegimeEvidence.of(known) if known else None
+        found = None if evidence is None else fit(evidence)
+        return None if evidence is None or found is None else FittedRegimeCohort(evidence, found)
 
-    def widened(self, theta: RegimeTheta) -> RegimeTheta:
-        """Unchanged: a finite set has no neighbourhood."""
-        return theta
+    def slowed(self, region: RegimeIntervals, shares: Sequence[float]) -> RegimeIntervals:
+        """The region with every slower rate and larger slow share: which chain has the excess is not known."""
+        return replace(
+            region,
+            slow_share=(region.slow_share[0], 1.0),
+            slow_rate=(0.0, region.slow_rate[1]),
+            fast_rate=(0.0, region.fast_rate[1]),
+        )
+
+    def within(self, start: RegimeTheta, region: RegimeIntervals) -> RegimeTheta:
+        """The listed chains that the region leaves, never another one."""
+        return chains_left(start, region)
+
+    def read_region(self, tree: Mapping[str, Any]) -> RegimeIntervals:
+        """`{"share": [low, high], "slow_share": …, "slow_rate": …, "fast_rate": …}`."""
+        return RegimeIntervals.of_tree(tree)
+
+    def theta_of(self, region: RegimeIntervals) -> RegimeTheta:
+        """The chains at the slow end of the region, which price it as far as was searched (docs/estimation.md)."""
+        return RegimeTheta.of(region.chains(_ANY_TIME))
 
     def read_theta(self, tree: Mapping[str, Any]) -> RegimeTheta:
         """`{"regimes": […]}`."""
@@ -59,7 +125,7 @@ class RegimeModel:
     tilt_reductions = (0.0,)
 
     def start(self, stream: StreamPolicy) -> RegimeTheta:
-        """Θ, as nothing is learned."""
+        """The chains that are listed: Θ before anything is learned."""
         return regime_theta_of(stream.theta.start)
 
     def floor(self, stream: StreamPolicy) -> RegimeTheta:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from hushmq.calibrator.store.tables import roster
-from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.protocols import Region
 
 OUTSIDE = "its statistics contradict Θ"
 
@@ -47,7 +47,7 @@ def left_out_of_all(db: Connection, streams: Iterable[str]) -> frozenset[str]:
 
 
 def leave_out(
-    db: Connection, stream: str, devices: Mapping[str, Theta], *, since: int, reason: str = OUTSIDE
+    db: Connection, stream: str, devices: Mapping[str, Region], *, since: int, reason: str = OUTSIDE
 ) -> None:
     """Leave devices out of every window that closes from now on; `devices` with the regions that hold their chains."""
     for device, region in devices.items():

@@ -32,7 +32,7 @@ from hushmq.calibrator.windows.closed_windows import mark_closed, next_open_tick
 from hushmq.calibrator.windows.count_window import count_window
 from hushmq.calibrator.windows.draw_release import draw_releases, store_releases
 from hushmq.calibrator.windows.smooth_releases import smooth_releases
-from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.protocols import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def close_window(
     releases = draw_releases(count, span, accounts, charge, issued_noises(db, span.stream))
     smoothed = smooth_releases(db, span, releases, topics, since=accounts.own_epochs.current.first)
     store_releases(db, smoothed, charge, topics)
-    learned, odd = None, {}
+    learned, odd = None, dict[str, Region]()
     if charge.spent.learning:
         learned = learn_window(
             db, span.stream, model_of(accounts.policy), count.statistics(), tilt=charge.spent.learning
@@ -105,6 +105,6 @@ def close_window(
 
 def _beyond_start(
     db: Connection, span: Span, accounts: LiveAccounts, learned: ThetaUpdate
-) -> Mapping[str, Theta]:
+) -> Mapping[str, Region]:
     """Devices that learning has put outside of what the policy asserts."""
     return beyond_start(db, span.stream, accounts.policy) if learned.changed_theta else {}

@@ -26,7 +26,7 @@ from hushmq.evaluation.estimation.binary_coverage import BinaryScenario
 from hushmq.evaluation.estimation.sanitized_binary import SanitizedStreams, counted
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.protocols import Region
 
 Floats = NDArray[np.float64]
 
@@ -149,9 +149,9 @@ class SimulatedCohorts:
         )
 
 
-def _binary(theta: Theta | None) -> BinaryTheta | None:
+def _binary(theta: Region | None) -> BinaryTheta | None:
     return theta if isinstance(theta, BinaryTheta) else None
 
 
-def _all_binary(thetas: Mapping[str, Theta]) -> dict[str, BinaryTheta]:
+def _all_binary(thetas: Mapping[str, Region]) -> dict[str, BinaryTheta]:
     return {device: theta for device, theta in thetas.items() if isinstance(theta, BinaryTheta)}

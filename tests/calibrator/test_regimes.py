@@ -7,11 +7,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hushmq.agent.accept_settings import Trust, check_noise
 from hushmq.broker.contract.messages import Batch, NoiseSetting, Release, decode, encode
-from hushmq.broker.contract.noise_message import BinaryNoiseMessage
+from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
 from hushmq.broker.contract.packing import pack
 from hushmq.broker.contract.policy_message import (
     Assumption,
@@ -27,7 +28,9 @@ from hushmq.broker.contract.theta_message import RegimeThetaMessage, binary_thet
 from hushmq.calibrator.ingest.inbox import Arrived
 from hushmq.calibrator.ledger.verify_ledger import verify as verify_ledger
 from hushmq.calibrator.models.choose_model import model_of, read_theta
-from hushmq.calibrator.models.regime_set_model import REGIMES
+from hushmq.calibrator.models.regime.regime_coordinates import RegimeCoordinates
+from hushmq.calibrator.models.regime_set_model import RegimeModel
+from hushmq.evaluation.estimation.sanitized_regimes import sanitized
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain
 from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 from tests.calibrator.site import START, TOPICS, Desk, desk, signed, sqlite
@@ -70,7 +73,9 @@ def window(at: Desk, number: int) -> None:
 
 def test_a_stream_with_regimes_has_their_model() -> None:
     """And its Θ is stored and read back exactly."""
-    assert model_of(stream_policy()) is REGIMES
+    model = model_of(stream_policy())
+    assert isinstance(model, RegimeModel)
+    assert model.fewest_ticks > 10 * 140
     assert read_theta(json.dumps(SET.as_tree())) == SET
     with pytest.raises(Problem, match="hidden regimes"):
         binary_theta_of(theta_message(SET))
@@ -153,4 +158,44 @@ def test_windows_are_released_charged_and_verified(tmp_path: Path) -> None:
     assert len(found) >= 4
     assert all(release.theta == theta_message(SET) for release in found)
     assert all(0.0 < release.loss <= 2.0 for release in found)
+    assert all(checks.values())
+
+
+def test_evidence_narrows_theta_and_a_new_setting_follows(tmp_path: Path) -> None:
+    """Devices with quick regimes send what their noise makes of them: once the slowest is excluded, a setting with
+    more signal is made that a device accepts, and the ledger verifies.
+    """
+    quick, middle, slow = (
+        RegimeCoordinates(0.5, slow_share, rate, 0.6).chain(0.5)
+        for slow_share, rate in ((0.2, 1 / 10), (0.4, 1 / 40), (0.8, 1 / 400))
+    )
+    listed, left = RegimeTheta.of([quick, middle, slow]), RegimeTheta.of([quick, middle])
+    ticks, devices = 4000, 10
+    changes: dict[str, Any] = {
+        "theta": Assumption(start=theta_message(listed), floor=theta_message(RegimeTheta.of([quick]))),
+        "epsilon": Audiences(operator=5.0, public=5.0),
+        "windows": {"long": Window(ticks=ticks)},
+    }
+    rng = np.random.default_rng(7)
+    with desk(sqlite(tmp_path)) as at:
+        first = follow(at, **changes)
+        noise = binary_noise_of(first.noise)
+        states = sanitized([quick] * devices, noise, stride=1, count=4 * ticks, rng=rng)
+        for number in range(4):
+            start = START + number * ticks
+            at.clock.tick = start + ticks + 1
+            for device, bits in enumerate(states[:, number * ticks : (number + 1) * ticks]):
+                message = Batch(
+                    first=start, after=None, count=ticks, bits=1, states=pack(bits.tobytes(), 1), noise=1
+                )
+                at.cohort.receive([Arrived(TOPICS.batch(f"d{device}", STREAM), encode(message))])
+            assert [one.refusal for one in at.cohort.close_due().windows] == [None]
+        second = at.cohort.calibrate()[STREAM].message
+        stream = at.cohort.policy.streams[STREAM]
+        with at.engine.begin() as db:
+            checks = {check.name: check.passed for check in verify_ledger(db, STREAM)}
+    assert (first.theta, second.theta) == (theta_message(listed), theta_message(left))
+    assert second.version > first.version
+    assert binary_noise_of(second.noise).signal > 1.2 * noise.signal
+    check_noise(second, stream, TRUST)
     assert all(checks.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from hushmq.calibrator.models.binary.binary_statistics import BinarySums, sums_of
 from hushmq.calibrator.models.draw_noise import noisy, variance
@@ -17,8 +18,20 @@ def count_binary(pieces: Pieces) -> WindowCount[BinarySums, BinaryNoise]:
     return WindowCount(pieces, lambda each: summed_by_length(each, BinarySums, sums_of), draw_ones)
 
 
+class CountedOnes(Protocol):
+    """What a histogram needs of sums over states."""
+
+    @property
+    def ticks(self) -> int:
+        """How many states."""
+
+    @property
+    def ones(self) -> int:
+        """How many of them are 1."""
+
+
 def draw_ones(
-    histograms: Sequence[Mapping[int, Sequence[BinarySums]]], noises: Mapping[int, BinaryNoise], tilt: int
+    histograms: Sequence[Mapping[int, Sequence[CountedOnes]]], noises: Mapping[int, BinaryNoise], tilt: int
 ) -> list[DrawnCounts]:
     """Draw the noise on the count of ones of each histogram.
 
@@ -33,7 +46,7 @@ def draw_ones(
 
 
 def _drawn(
-    sums: Mapping[int, Sequence[BinarySums]],
+    sums: Mapping[int, Sequence[CountedOnes]],
     noises: Mapping[int, BinaryNoise],
     ones: Iterator[int],
     scale: float,

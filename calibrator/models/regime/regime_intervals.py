@@ -37,35 +37,42 @@ class RegimeIntervals:
     fast_rate: Interval
 
     @property
-    def _sides(self) -> tuple[Interval, Interval, Interval, Interval]:
+    def sides(self) -> tuple[Interval, Interval, Interval, Interval]:
+        """All four, in the order of the fields."""
         return self.share, self.slow_share, self.slow_rate, self.fast_rate
 
     def holds(self, chain: RegimeCoordinates) -> bool:
         """Whether the chain with these coordinates is inside."""
         places = (chain.share, chain.slow_share, chain.slow_rate, chain.fast_rate)
-        return all(low <= place <= high for place, (low, high) in zip(places, self._sides, strict=True))
+        return all(low <= place <= high for place, (low, high) in zip(places, self.sides, strict=True))
 
     def contains(self, other: RegimeIntervals) -> bool:
         """Whether every chain of the other one is in this one."""
-        sides = zip(self._sides, other._sides, strict=True)
+        sides = zip(self.sides, other.sides, strict=True)
         return all(mine[0] <= its[0] and its[1] <= mine[1] for mine, its in sides)
+
+    def meets(self, other: RegimeIntervals) -> bool:
+        """Whether the two have a chain in common."""
+        sides = zip(self.sides, other.sides, strict=True)
+        return all(max(mine[0], its[0]) <= min(mine[1], its[1]) for mine, its in sides)
 
     def intersect(self, other: RegimeIntervals) -> RegimeIntervals:
         """The chains in both; ValueError where there are none."""
-        sides = [
-            (max(mine[0], its[0]), min(mine[1], its[1]))
-            for mine, its in zip(self._sides, other._sides, strict=True)
-        ]
-        if any(low > high for low, high in sides):
+        if not self.meets(other):
             raise ValueError("the regions have no chain in common")
-        return RegimeIntervals(*sides)
+        return RegimeIntervals(
+            *(
+                (max(mine[0], its[0]), min(mine[1], its[1]))
+                for mine, its in zip(self.sides, other.sides, strict=True)
+            )
+        )
 
     def hull(self, other: RegimeIntervals) -> RegimeIntervals:
         """The smallest region that contains both."""
         return RegimeIntervals(
             *(
                 (min(mine[0], its[0]), max(mine[1], its[1]))
-                for mine, its in zip(self._sides, other._sides, strict=True)
+                for mine, its in zip(self.sides, other.sides, strict=True)
             )
         )
 
@@ -96,7 +103,7 @@ class RegimeIntervals:
 
     def as_tree(self) -> dict[str, list[float]]:
         """The region for programs, exactly."""
-        return {name: list(side) for name, side in zip(_NAMES, self._sides, strict=True)}
+        return {name: list(side) for name, side in zip(_NAMES, self.sides, strict=True)}
 
     @classmethod
     def of_tree(cls, tree: Mapping[str, Any]) -> RegimeIntervals:

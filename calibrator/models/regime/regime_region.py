@@ -12,7 +12,6 @@ from hushmq.calibrator.models.regime.regime_fit import RegimeFit, marginal
 from hushmq.calibrator.models.regime.regime_intervals import Interval, RegimeIntervals
 from hushmq.calibrator.models.regime.regime_lattice import AXES, STEPS
 from hushmq.calibrator.models.regime.regime_moments import Floats
-from hushmq.calibrator.models.regime.regime_spread import Spread
 
 _HALVINGS = 12
 
@@ -37,20 +36,30 @@ def device_regions(found: RegimeFit, confidence: float = CONFIDENCE) -> dict[str
     off = multiple * np.sqrt(found.logit_variances)
     logits = np.stack([found.logits - off, found.logits + off], axis=1)
     return {
-        name: _intervals(logits[place], *(one[place] for one in ends))
+        name: intervals_of(logits[place], *(one[place] for one in ends))
         for place, name in enumerate(found.devices)
     }
 
 
 def cohort_region(found: RegimeFit, confidence: float = CONFIDENCE) -> RegimeIntervals:
     """Intervals that hold the chain of any one device of this cohort."""
+    return _around(found, [one.whole for one in (found.newcomer_logit, *found.newcomer)], confidence)
+
+
+def centre_region(found: RegimeFit, confidence: float = CONFIDENCE) -> RegimeIntervals:
+    """Intervals that hold the cohort's centre, whatever its spread."""
+    return _around(found, [one.variance for one in (found.newcomer_logit, *found.newcomer)], confidence)
+
+
+def _around(found: RegimeFit, variances: list[float], confidence: float) -> RegimeIntervals:
+    """Intervals around the cohort's centre that hold together what has these variances."""
     multiple = NormalDist().inv_cdf((1 + confidence ** (1 / (len(AXES) + 1))) / 2)
-
-    def interval(one: Spread) -> Floats:
-        off = multiple * one.whole**0.5
-        return np.array([one.centre - off, one.centre + off])
-
-    return _intervals(interval(found.newcomer_logit), *(interval(one) for one in found.newcomer))
+    centres = [one.centre for one in (found.newcomer_logit, *found.newcomer)]
+    ends = [
+        np.array([centre - off, centre + off])
+        for centre, off in zip(centres, multiple * np.sqrt(variances), strict=True)
+    ]
+    return intervals_of(*ends)
 
 
 def _cumulative(marginals: Floats) -> Floats:
@@ -86,7 +95,7 @@ def _mass(posteriors: Floats, ends: list[Floats]) -> Floats:
     return found
 
 
-def _intervals(logit: Floats, fast: Floats, slow_share: Floats, slow: Floats) -> RegimeIntervals:
+def intervals_of(logit: Floats, fast: Floats, slow_share: Floats, slow: Floats) -> RegimeIntervals:
     """The intervals themselves, given in logits and logarithms, within what the lattice has.
 
     An end of the lattice beyond which chains only become more like independent bits is open: no part of the variance
