@@ -11,15 +11,16 @@ other cases it is largest at an end of the run (docs/theory-world.md, Theorem 16
 
 from __future__ import annotations
 
-import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hushmq.pufferfish.binary.changing_chain import ChangingChain
+from hushmq.pufferfish.binary.open_runs import OpenRuns
 from hushmq.pufferfish.binary.prior_search import NO_LOSS, LossAtTick
-from hushmq.pufferfish.binary.run_maps import RunMaps, bounds_over
+from hushmq.pufferfish.binary.run_maps import RunMaps
 from hushmq.pufferfish.binary.side_sweep import CLOSE, SideSweep
 from hushmq.pufferfish.timeline.entry import Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
@@ -41,7 +42,7 @@ MOST_UNUSED = 4096
 class _Passes:
     """One chain: the shape of each run, what is said before it, and what is said from it on, with one value more."""
 
-    numbers: list[int]
+    numbers: array[int]
     before: array[float]
     after: array[float]
 
@@ -73,10 +74,9 @@ class ChangingSearch:
         """`for_all_tilts`: the chains are the same whatever the largest tilts are."""
         self._of_tilts, self._largest_tilts, self._for_all_tilts = chains, largest_tilts, for_all_tilts
         self._chains = chains((to_nats(largest_tilts[0]), to_nats(largest_tilts[1])))
-        self._maps = [RunMaps() for _ in self._chains]
+        self._maps = RunMaps()
         self._sweeps = [
-            (SideSweep(chain.left, maps), SideSweep(chain.right, maps))
-            for chain, maps in zip(self._chains, self._maps, strict=True)
+            (SideSweep(chain.left, self._maps), SideSweep(chain.right, self._maps)) for chain in self._chains
         ]
 
     def up_to(self, tilts: Iterable[tuple[int, int]]) -> ChangingSearch:
@@ -89,16 +89,16 @@ class ChangingSearch:
 
     def fresh(self, found: SearchedRuns) -> ChangingSearch:
         """The same search; one that remembers nothing, if this one remembers many shapes that are not in use."""
-        most = 2 * len(found.runs.tilts) + MOST_UNUSED
-        if all(len(maps.shapes) <= most for maps in self._maps):
+        if len(self._maps.taus) <= 2 * len(self._chains) * len(found.runs.tilts) + MOST_UNUSED:
             return self
         return ChangingSearch(self._of_tilts, self._largest_tilts, for_all_tilts=self._for_all_tilts)
 
     def searched(self, runs: TiltRuns, ticks: Ticks | None = None) -> SearchedRuns:
         """All of the runs; with `ticks` their largest loss at these."""
         passes = []
-        for number, (left, right) in enumerate(self._sweeps):
-            numbers = self._numbers(number, runs, range(len(runs.tilts)))
+        for (left, right), numbers in zip(
+            self._sweeps, self._numbers(runs, range(len(runs.tilts))), strict=True
+        ):
             after = right.values(numbers[::-1], 0.0)
             after.reverse()
             passes.append(_Passes(numbers, left.values(numbers, 0.0), after))
@@ -116,10 +116,10 @@ class ChangingSearch:
         first = min(max(bisect_right(earlier.runs.edges, changed[0] - 1) - 1, 0), old)
         last = max(old - bisect_left(earlier.runs.edges, changed[1] + 2), 0)
         passes, found = [], (earlier.largest, earlier.bound)
+        changed_shapes = self._numbers(runs, range(first, new - last))
         for number, (left, right) in enumerate(self._sweeps):
             was = earlier.passes[number]
-            between = self._numbers(number, runs, range(first, new - last))
-            numbers = was.numbers[:first] + between + was.numbers[old - last :]
+            numbers = was.numbers[:first] + changed_shapes[number] + was.numbers[old - last :]
             tail = left.values(numbers[first:], was.before[first], was.before[old - last :])
             head = right.values(numbers[: new - last][::-1], was.after[old - last], was.after[first::-1])
             head.reverse()
@@ -132,12 +132,22 @@ class ChangingSearch:
             found = self._largest(number, runs, one, window, ticks, *found)
         return SearchedRuns(runs, passes, *found, earlier.additions + 1)
 
-    def _numbers(self, number: int, runs: TiltRuns, places: range) -> list[int]:
-        """The shapes of some runs for one of the chains."""
-        state, maps, edges = self._chains[number].state, self._maps[number], runs.edges
-        return [
-            maps.number((to_nats(_tilt_of(runs.tilts[k], state)), edges[k + 1] - edges[k])) for k in places
-        ]
+    def _numbers(self, runs: TiltRuns, places: range) -> list[array[int]]:
+        """The shapes of some runs for each of the chains."""
+        edges = runs.edges[places.start : places.stop + 1]
+        tilts = runs.tilts[places.start : places.stop]
+        lengths = [stop - first for first, stop in pairwise(edges)]
+        found: list[array[int]] = []
+        before: list[int] = []
+        for chain in self._chains:
+            state = chain.state
+            counted = [max(pair) for pair in tilts] if state is None else [pair[state] for pair in tilts]
+            if not found or counted != before:
+                found.append(self._maps.numbers(list(zip(counted, lengths, strict=True))))
+            else:
+                found.append(found[-1])
+            before = counted
+        return found
 
     def _largest(
         self,
@@ -155,22 +165,19 @@ class ChangingSearch:
             window = range(max(window.start, inside.start), min(window.stop, inside.stop))
         if not window:
             return best, limit
-        chain, shapes = self._chains[number], self._maps[number].shapes
-        taus = [shapes[shape][0] for shape in one.numbers[window.start : window.stop]]
-        part = slice(window.start, window.stop + 1)
+        chain, maps = self._chains[number], self._maps
+        numbers, part = one.numbers[window.start : window.stop], slice(window.start, window.stop + 1)
+        before, after = one.before[part], one.after[part]
         loss, tick = best
-        searched: dict[int, tuple[float, float, float]] = {}
-        for bound, i in bounds_over(taus, one.before[part], one.after[part], chain.ceiling, loss):
+        open_runs = OpenRuns(maps.taus_of(numbers), numbers, before, after, chain.ceiling, loss)
+        while (candidate := open_runs.next()) is not None:
+            bound, i, most = candidate
             if bound <= loss * (1.0 + _NEAR):
                 limit = max(limit, bound)
                 break
-            k = window.start + i
-            shape, ends = one.numbers[k], (one.before[k], one.after[k + 1])
-            tau, length = shapes[shape]
-            rising = one.before[k + 1] > one.before[k] and one.after[k] > one.after[k + 1]
-            # A side that says more before a run says no more than that after any of its ticks.
-            left, right, there = searched.get(shape, (0.0, 0.0, math.inf))
-            most = there + max(ends[0] - left, 0.0) + max(ends[1] - right, 0.0)
+            tau, length = maps.shape(numbers[i])
+            ends = before[i], after[i + 1]
+            rising = before[i + 1] > before[i] and after[i] > after[i + 1]
             if rising and most > loss * (1.0 + _NEAR):
                 most = min(most, tau + _below_tangents(chain, tau, length - 1, *ends))
             if most <= loss * (1.0 + _NEAR):
@@ -178,15 +185,10 @@ class ChangingSearch:
                 continue
             here, place = _largest_in_run(chain, tau, length - 1, *ends, rising=rising)
             here = tau + min(here, chain.ceiling)
-            searched[shape] = *ends, here
             if here > loss:
-                loss, tick = here, runs.edges[k] + place
+                loss, tick = here, runs.edges[window.start + i] + place
+            limit = max(limit, open_runs.searched(i, here, loss * (1.0 + _NEAR)))
         return (loss, tick), limit
-
-
-def _tilt_of(tilts: tuple[int, int], state: int | None) -> int:
-    """The tilt that counts."""
-    return max(tilts) if state is None else tilts[state]
 
 
 def _below_tangents(chain: ChangingChain, tau: float, last: int, left: float, right: float) -> float:

@@ -1,4 +1,4 @@
-"""The Möbius maps of whole runs, and bounds on their losses, for many runs at once.
+"""The different shapes of runs, and the Möbius maps of whole runs, for many of them at once.
 
 Where numpy is missing, as on a device, and for few runs they are computed one by one.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from hushmq.pufferfish.binary.changing_side import Kernel
 from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, orbit_of
 from hushmq.pufferfish.optional_numpy import numpy_if_installed
+from hushmq.pufferfish.timeline.tilt_runs import to_nats
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,9 +25,6 @@ Shape = tuple[float, int]
 
 Coefficients = tuple[float, float, float, float, float]
 """Of (a·y + b)/(c·y + d), and e^(τ/share)."""
-
-BATCH = 512
-"""For so many runs ahead maps are computed at once."""
 
 _KEPT = 150_000
 """Maps that are remembered at most."""
@@ -39,79 +37,78 @@ class RunMaps:
     """The different shapes of runs, by number, and by kernel the maps of those that were asked for."""
 
     def __init__(self) -> None:
-        self.shapes: list[Shape] = []
-        self._numbers: dict[Shape, int] = {}
-        self._maps: dict[Kernel, list[Coefficients | None]] = {}
+        self.taus: array[float] = array("d")
+        """The tilts of the shapes."""
+        self._ticks: array[float] = array("d")
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._maps: dict[Kernel, dict[int, Coefficients]] = {}
+        self._tables: dict[Kernel, NDArray[np.float64]] = {}
         self._kept = 0
 
-    def number(self, shape: Shape) -> int:
-        """The number of a shape."""
-        found = self._numbers.get(shape)
+    def numbers(self, runs: Sequence[tuple[int, int]]) -> array[int]:
+        """The numbers of the shapes of some runs, each given by its tilt in units and its number of ticks."""
+        known = self._numbers
+        for run in dict.fromkeys(runs):
+            if run not in known:
+                known[run] = len(known)
+                self.taus.append(to_nats(run[0]))
+                self._ticks.append(run[1])
+        return array("q", [known[run] for run in runs])
+
+    def shape(self, number: int) -> Shape:
+        """The shape with this number."""
+        return self.taus[number], int(self._ticks[number])
+
+    def taus_of(self, numbers: array[int]) -> array[float]:
+        """The tilts of shapes."""
+        np = numpy_if_installed() if len(numbers) > _FEW else None
+        if np is None:
+            return array("d", [self.taus[number] for number in numbers])
+        return array("d", np.frombuffer(self.taus)[np.frombuffer(numbers, dtype=np.int64)].tobytes())
+
+    def of(self, kernel: Kernel, number: int) -> Coefficients:
+        """The map of a shape under a kernel."""
+        maps = self._maps.setdefault(kernel, {})
+        found = maps.get(number)
         if found is None:
-            found = self._numbers[shape] = len(self.shapes)
-            self.shapes.append(shape)
+            self._keep(1)
+            tau, ticks = self.shape(number)
+            a, b, c, d, _ = orbit_of(kernel.q, kernel.r, tau / kernel.share).map_of(ticks)
+            found = maps[number] = a, b, c, d, math.exp(min(tau / kernel.share, LARGEST_TILT))
         return found
 
-    def of(self, kernel: Kernel) -> list[Coefficients | None]:
-        """The maps under a kernel, by the number of the shape."""
+    def table(self, np: ModuleType, kernel: Kernel, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The maps of some shapes under a kernel, a row for each."""
+        known = self._tables.get(kernel)
+        if known is None or len(known) < len(self.taus):
+            grown = np.full((len(self.taus) + len(self.taus) // 4, 5), np.nan)
+            if known is not None:
+                grown[: len(known)] = known
+            known = self._tables[kernel] = grown
+        found = known[numbers]
+        missing = np.isnan(found[:, 0])
+        if missing.any():
+            new = np.flatnonzero(np.bincount(numbers[missing]))
+            self._keep(len(new))
+            tau, ticks = np.frombuffer(self.taus)[new], np.frombuffer(self._ticks)[new]
+            known[new] = _many_coefficients(np, kernel, tau, ticks)
+            found = known[numbers]
+        return found
+
+    def _keep(self, more: int) -> None:
         if self._kept > _KEPT:
             self._maps.clear()
+            self._tables.clear()
             self._kept = 0
-        maps = self._maps.setdefault(kernel, [])
-        maps.extend([None] * (len(self.shapes) - len(maps)))
-        return maps
-
-    def compute(self, kernel: Kernel, maps: list[Coefficients | None], runs: Sequence[int]) -> None:
-        """Fill in the maps of those of the runs that have none yet."""
-        numbers = [number for number in dict.fromkeys(runs) if maps[number] is None]
-        shapes = [(self.shapes[number][0] / kernel.share, self.shapes[number][1]) for number in numbers]
-        for number, coefficients in zip(numbers, _coefficients(kernel, shapes), strict=True):
-            maps[number] = coefficients
-        self._kept += len(numbers)
-
-
-def bounds_over(
-    taus: Sequence[float], before: array[float], after: array[float], ceiling: float, loss: float
-) -> list[tuple[float, int]]:
-    """Runs whose losses may exceed `loss`: an upper bound on each and the place of the run, largest first.
-
-    Along a run each side moves monotonically from one of its values to the next.
-    """
-    np = numpy_if_installed() if len(taus) > _FEW else None
-    if np is None:
-        ends = zip(taus, before, before[1:], after, after[1:], strict=False)
-        found = (tau + min(max(a, b) + max(c, d), ceiling) for tau, a, b, c, d in ends)
-        return sorted(((bound, i) for i, bound in enumerate(found) if bound > loss), key=_descending)
-    left, right = np.frombuffer(before), np.frombuffer(after)
-    both = np.maximum(left[:-1], left[1:]) + np.maximum(right[:-1], right[1:])
-    bounds = np.array(taus) + np.minimum(both, ceiling)
-    places = np.flatnonzero(bounds > loss)
-    places = places[np.argsort(-bounds[places], kind="stable")]
-    return list(zip(bounds[places].tolist(), places.tolist(), strict=True))
-
-
-def _descending(one: tuple[float, int]) -> float:
-    return -one[0]
-
-
-def _coefficients(kernel: Kernel, shapes: Sequence[Shape]) -> Iterable[Coefficients]:
-    """The maps of runs with these tilts, by the kernel's share, and lengths."""
-    np = numpy_if_installed() if len(shapes) > _FEW else None
-    if np is not None:
-        return _many_coefficients(np, kernel, *np.array(shapes, dtype=np.float64).T)
-    found = []
-    for tau, ticks in shapes:
-        a, b, c, d, _ = orbit_of(kernel.q, kernel.r, tau).map_of(ticks)
-        found.append((a, b, c, d, math.exp(min(tau, LARGEST_TILT))))
-    return found
+        self._kept += more
 
 
 def _many_coefficients(
     np: ModuleType, kernel: Kernel, tau: NDArray[np.float64], ticks: NDArray[np.float64]
-) -> Iterable[Coefficients]:
-    """The same, as `Orbit.map_of` of `orbit_of`."""
+) -> NDArray[np.float64]:
+    """The maps of runs with these tilts and lengths, as `Orbit.map_of` of `orbit_of`."""
     q, r = kernel.q, kernel.r
-    tau = np.minimum(tau, LARGEST_TILT)
+    tau = np.minimum(tau / kernel.share, LARGEST_TILT)
     shrink = np.exp(-tau)
     b, d = q * shrink, (1.0 - r) * shrink
     difference = (r - q) - (1.0 - r) * np.expm1(-tau) + 8.0 * UNIT_ROUNDOFF * ((1.0 - q) + d)
@@ -128,4 +125,4 @@ def _many_coefficients(
     exponent = ticks * log_mu
     w, rest = np.exp(exponent), -np.expm1(exponent)
     columns = kappa + w, fixed_point * rest, kappa * rest / fixed_point, 1.0 + kappa * w, np.exp(tau)
-    return zip(*(column.tolist() for column in columns), strict=True)
+    return np.stack(columns, axis=1)  # type: ignore[no-any-return]  # numpy's, as the module is

@@ -29,14 +29,40 @@ class TiltRuns:
 
     def __init__(self, pieces: Iterable[tuple[int, int, int, int]] = ()) -> None:
         """Sums pieces (first tick, last tick, tilt towards 0, tilt towards 1)."""
+        self.edges: list[int] = []
+        self.tilts: list[tuple[int, int]] = []
+        pieces = list(pieces)
+        if not self._put_end_to_end(pieces):
+            self._sum(pieces)
+
+    def _put_end_to_end(self, pieces: list[tuple[int, int, int, int]]) -> bool:
+        """Take the pieces as they are, if each begins after the one before; False if one does not."""
+        edges, tilts = list[int](), list[tuple[int, int]]()
+        end = pieces[0][0] if pieces else 0
+        now: tuple[int, int] | None = None
+        for first, last, tilt0, tilt1 in pieces:
+            if first != end:
+                if first < end:
+                    return False
+                if now != (0, 0):
+                    edges.append(end)
+                    tilts.append(now := (0, 0))
+            if (tilt0, tilt1) != now:
+                edges.append(first)
+                tilts.append(now := (tilt0, tilt1))
+            end = last + 1
+        if edges:
+            edges.append(end)
+        self.edges, self.tilts = edges, tilts
+        return True
+
+    def _sum(self, pieces: list[tuple[int, int, int, int]]) -> None:
         changes: dict[int, tuple[int, int]] = {}
         for first, last, tilt0, tilt1 in pieces:
             up0, up1 = changes.get(first, (0, 0))
             changes[first] = (up0 + tilt0, up1 + tilt1)
             down0, down1 = changes.get(last + 1, (0, 0))
             changes[last + 1] = (down0 - tilt0, down1 - tilt1)
-        self.edges: list[int] = []
-        self.tilts: list[tuple[int, int]] = []
         now = (0, 0)
         for tick in sorted(changes):
             now = (now[0] + changes[tick][0], now[1] + changes[tick][1])

@@ -260,6 +260,25 @@ def test_runs_are_sums_of_entries() -> None:
                 assert tilts == (sum(p[2] for p in runs_touching), sum(p[3] for p in runs_touching))
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(0, 1), st.integers(0, 1)), max_size=8
+    )
+)
+def test_entries_in_order_make_the_runs_that_any_order_makes(
+    windows: list[tuple[int, int, int, int]],
+) -> None:
+    """Gaps, neighbours with equal tilts and windows without a tilt included."""
+    pieces, first = [], 0
+    for gap, length, tilt0, tilt1 in windows:
+        first += gap
+        pieces.append((first, first + length - 1, tilt0, tilt1))
+        first += length
+    in_order, summed = TiltRuns(pieces), TiltRuns()
+    summed._sum(pieces)
+    assert (in_order.edges, in_order.tilts) == (summed.edges, summed.tilts)
+
+
 @given(st.floats(0.0, 100.0))
 def test_units_round_up(tau: float) -> None:
     """A tilt in units and back is never smaller."""

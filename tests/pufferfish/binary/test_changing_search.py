@@ -101,6 +101,41 @@ def test_runs_cost_what_their_ticks_cost(
     assert truth <= grown.largest[0] + grown.tolerance <= truth * (1 + 1e-9)
 
 
+def many_windows(theta: BinaryTheta, *, equal: bool) -> list[tuple[int, int, int, int]]:
+    """Short windows, thousands of them: equal ones with a tick left out after each, or different ones."""
+    rng = random.Random(3)
+    scale = min(theta.largest_tilts(3.0, "prior")) * 2.0**60
+    if equal:
+        return [(5 * n, 5 * n + 3, int(scale), int(scale / 2)) for n in range(1_500)]
+    return [
+        (4 * n, 4 * n + 3, int(scale * rng.uniform(0.3, 1)), int(scale * rng.random())) for n in range(3_000)
+    ]
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["equal", "different"])
+@pytest.mark.parametrize("adversary", ADVERSARIES)
+@pytest.mark.parametrize(
+    "theta",
+    [BinaryTheta(1e-2, 0.45, 1e-2, 0.45), BinaryTheta(1e-5, 0.45, 1e-5, 0.45), BinaryTheta.point(1e-6, 2e-6)],
+    ids=lambda theta: theta.in_brief(),
+)
+def test_many_runs_cost_what_their_ticks_cost(theta: BinaryTheta, adversary: Adversary, equal: bool) -> None:
+    """Thousands at once, and with one more in the middle: no less, and 1e-9 more at most."""
+    history = many_windows(theta, equal=equal)
+    more = (6_000, 6_007, history[0][2] // 2, history[0][2] // 2)
+    search = search_of(theta, adversary).up_to(TiltRuns([*history, more]).tilts)
+    runs = TiltRuns(history)
+    truth = largest_of_all_ticks(runs, search._chains)
+    whole = search.searched(runs)
+    assert truth <= whole.largest[0] + whole.tolerance <= truth * (1 + 1e-9)
+
+    grown = runs.copy()
+    grown.add(*more)
+    truth = largest_of_all_ticks(grown, search._chains)
+    after = search.searched_after(whole, grown, more[:2])
+    assert truth <= after.largest[0] + after.tolerance <= truth * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("q", [0.2, 1e-6])
 def test_nothing_is_left_over_of_what_was_only_asked_about(
@@ -119,4 +154,4 @@ def test_nothing_is_left_over_of_what_was_only_asked_about(
         assert timeline.price_with(also).epsilon == pytest.approx(asked.epsilon, rel=1e-12)
     search = timeline._search
     assert isinstance(search, ChangingSearch)
-    assert max(len(maps.shapes) for maps in search._maps) < 80
+    assert len(search._maps.taus) < 100
