@@ -28,6 +28,7 @@ from hushmq.broker.service.settings_file import (
 )
 
 PREFIX = "HUSHMQ_CALIBRATOR__"
+HOME_BROKER = "home_assistant.broker"
 ALL_SHARDS = tuple(f"{number:x}" for number in range(SHARDS))
 
 
@@ -125,7 +126,8 @@ class HomeAssistantSection(Section):
     """
 
     discovery: bool = Field(
-        description="Whether they are announced; `false` removes what was announced. Without the section: neither."
+        description="Whether they are announced; `false` removes what was announced (not the copies that `broker` "
+        "speaks of). Without the section: neither."
     )
     prefix: Level = Field(
         default=DEFAULT_PREFIX,
@@ -135,6 +137,11 @@ class HomeAssistantSection(Section):
         default=None,
         description="The site.toml whose devices have entities, so that a revoked one has none; absent: all devices "
         "that have told their status.",
+    )
+    broker: BrokerSection | None = Field(
+        default=None,
+        description="The broker that Home Assistant has already, where it is another one: releases and the status of "
+        "devices are copied to it, under the same topics; absent: the site's own.",
     )
 
     @field_validator("prefix")
@@ -211,9 +218,23 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Config:
         if endpoint.tls is not None:
             endpoint.tls.context()
     _ = config.keys.signing_key
-    if config.home_assistant is not None and config.home_assistant.site_file is not None:
+    if config.home_assistant is not None:
+        _check_home_assistant(config, config.home_assistant)
+    return config
+
+
+def _check_home_assistant(config: Config, section: HomeAssistantSection) -> None:
+    if section.site_file is not None:
         try:
-            site_description.read(config.home_assistant.site_file)
+            site_description.read(section.site_file)
         except Problem as problem:
             raise Problem(f"home_assistant.site_file: {problem}") from None
-    return config
+    if section.broker is not None:
+        ours = {(one.host, one.port) for one in config.broker.endpoints()}
+        for endpoint in section.broker.endpoints(HOME_BROKER):
+            if endpoint.tls is not None:
+                endpoint.tls.context()
+            if (endpoint.host, endpoint.port) in ours:
+                raise Problem(
+                    f"{HOME_BROKER}.urls: {endpoint.url} is the site's own broker: leave the section out"
+                )

@@ -112,20 +112,24 @@ class BrokerSection(Section):
         default=None, description="Required for `mqtts` with a private authority or client certificates."
     )
 
-    def endpoints(self) -> list[Endpoint]:
-        """Return an endpoint for every address; raise Problem on an invalid address or password file."""
+    def endpoints(self, section: str = "broker") -> list[Endpoint]:
+        """Return an endpoint for every address; raise Problem on an invalid address or password file.
+
+        `section` is its name in the file, for errors.
+        """
         tls = None if self.tls is None else Tls(self.tls.ca, self.tls.certificate, self.tls.key)
         password = None
         if self.password_file is not None:
-            password = read_secret(self.password_file, "broker.password_file")
+            password = read_secret(self.password_file, f"{section}.password_file")
         try:
             found = [
                 Endpoint.parse(url, username=self.username, password=password, tls=tls) for url in self.urls
             ]
         except Problem as problem:
-            raise Problem(f"broker.urls: {problem}") from None
+            raise Problem(f"{section}.urls: {problem}") from None
         if not self.password_in_clear_text:
-            refuse_clear_text(found, setting="broker.urls", risk="broker.password_in_clear_text = true")
+            risk = f"{section}.password_in_clear_text = true"
+            refuse_clear_text(found, setting=f"{section}.urls", risk=risk)
         return found
 
 

@@ -60,11 +60,16 @@ def _share(
     """The share of a window that was spent in one state."""
     topic = Topics(cohort).release(stream, window, scope)
     expiry = max(EXPIRY_S[0], MISSED_WINDOWS * ticks * rules.period_ms // 1000)
+    value = f"(value_json.frequencies[{state}] * 100) | round(1)"
+    if expiry <= EXPIRY_S[1]:
+        # Home Assistant counts from when it hears of a release, which after its start may be an old one.
+        fresh = f"as_timestamp(now()) - as_timestamp(value_json.end) < {expiry}"
+        value = f"({value}) if not value_json.get('end') or {fresh} else 'None'"
     return {
         "name": f"{stream}: {rules.states[int(state)]}, share of the last {window}",
         "unique_id": f"hushmq/{cohort}/{stream}/{window}/{scope}/{state}",
         "state_topic": topic,
-        "value_template": f"{{{{ (value_json.frequencies[{state}] * 100) | round(1) }}}}",
+        "value_template": f"{{{{ {value} }}}}",
         "unit_of_measurement": "%",
         "state_class": "measurement",
         "json_attributes_topic": topic,

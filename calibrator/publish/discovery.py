@@ -2,6 +2,7 @@
 
 It has a connection of its own: a broker that was configured before this was switched on refuses its subscriptions,
 which then disturbs nothing else. What is announced is kept by the broker alone, and read back from there at a start.
+A home's own broker, where Home Assistant has one, gets copies of what the entities show as well.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.connection import Connection, Offline
 from hushmq.broker.provision import site_description
-from hushmq.calibrator.calibrator_config import Config, HomeAssistantSection
+from hushmq.calibrator.calibrator_config import HOME_BROKER, Config, HomeAssistantSection
 from hushmq.calibrator.publish.announced_entities import announced_entities
+from hushmq.calibrator.publish.copied_topics import READ_BACK_S, CopiedTopics, copied_filters
 
-READ_BACK_S = 1.0
-"""So long after a connection, what the broker retains has arrived: only then is anything removed."""
 TURN_S = 1.0
 
 
@@ -41,10 +41,18 @@ class Discovery:
         self._lock = threading.Lock()
         self._read_back_at: float | None = None
         self._next = 0.0
+        endpoints, filters = config.broker.endpoints(), announced_filters(section.prefix, config.cohort)
+        self._copied: CopiedTopics | None = None
+        if section.broker is not None:
+            endpoints, filters = (
+                section.broker.endpoints(HOME_BROKER),
+                [*filters, *copied_filters(config.cohort)],
+            )
+            self._copied = CopiedTopics(config, log)
         self._connection = Connection(
-            endpoints=config.broker.endpoints(),
+            endpoints=endpoints,
             client_id=f"calibrator-{config.cohort}-{config.name}-discovery",
-            subscriptions=announced_filters(section.prefix, config.cohort),
+            subscriptions=filters,
             on_message=self._heard,
             on_change=self._changed,
             keep_session=False,
@@ -55,10 +63,14 @@ class Discovery:
 
     def start(self) -> None:
         self._connection.start()
+        if self._copied is not None:
+            self._copied.start()
 
     def stop(self) -> None:
         """Leave; what is announced stays."""
         self._connection.stop()
+        if self._copied is not None:
+            self._copied.stop()
 
     def update(self, policy: Policy | None, devices: Iterable[str]) -> None:
         """Announce what a policy and these devices have, and remove the rest; at most once a second.
@@ -76,12 +88,16 @@ class Discovery:
             self._made_of = (policy, names)
             on = self._section.discovery and policy is not None
             self._wanted = announced_entities(self._section.prefix, policy, names) if on and policy else {}
-        self._publish()
+        copies = {} if self._copied is None or not self._section.discovery else self._copied.newest()
+        if copies is not None:
+            self._publish(self._wanted | copies)
 
-    def _publish(self) -> None:
+    def _publish(self, wanted: dict[str, bytes]) -> None:
+        # A copy is never removed for want of its original: should both brokers be one, that would be the original.
+        ours = f"{self._section.prefix}/"
         with self._lock:
-            gone = dict.fromkeys(self._retained.keys() - self._wanted.keys(), b"")
-            due = {t: p for t, p in (gone | self._wanted).items() if self._retained.get(t, b"") != p}
+            gone = {t: b"" for t in self._retained if t not in wanted and t.startswith(ours)}
+            due = {t: p for t, p in (gone | wanted).items() if self._retained.get(t, b"") != p}
         added = removed = 0
         for topic, payload in due.items():
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,16 @@ def entities(message: Policy, devices: tuple[str, ...] = DEVICES) -> dict[str, d
     return {topic: json.loads(payload) for topic, payload in found.items()}
 
 
-def rendered(template: str, payload: bytes) -> str:
-    """As Home Assistant renders it: `value_json` is the decoded payload."""
-    return Environment(autoescape=False).from_string(template).render(value_json=json.loads(payload))  # noqa: S701  # no page is made of it
+def rendered(template: str, payload: bytes, now: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> str:
+    """As Home Assistant renders it: `value_json` is the decoded payload, and two functions tell the time."""
+    environment = Environment(autoescape=False)  # noqa: S701  # no page is made of it
+    environment.globals |= {
+        "now": lambda: now,
+        "as_timestamp": lambda time: (
+            time if isinstance(time, datetime) else datetime.fromisoformat(time)
+        ).timestamp(),
+    }
+    return environment.from_string(template).render(value_json=json.loads(payload))
 
 
 def test_every_share_and_every_device_is_announced_once() -> None:
@@ -89,6 +97,16 @@ def test_a_share_shows_what_its_release_says() -> None:
     assert "state" not in shown
     older = release.model_copy(update={"smoothed": None, "smoothed_intervals": None, "start": None})
     assert json.loads(rendered(share["json_attributes_template"], encode(older)))["smoothed"] is None
+
+
+def test_a_release_that_is_old_when_it_is_heard_of_shows_no_share() -> None:
+    """Home Assistant's own expiry counts from when it hears of it, a retained one at its start."""
+    (share,) = (one for one in entities(policy(), ()).values())
+    end = datetime(2026, 1, 1, tzinfo=UTC)
+    stated = {"start": "2025-12-31T23:00:00.000Z", "end": "2026-01-01T00:00:00.000Z", "period_ms": 1000}
+    release = encode(Release.model_validate_json(json.dumps({**json.loads(RELEASE), "v": 2, **stated})))
+    for late, shown in ((599, "41.0"), (601, "None")):
+        assert rendered(share["value_template"], release, end + timedelta(seconds=late)) == shown
 
 
 @pytest.mark.parametrize(("online", "shown"), [(True, "ON"), (False, "OFF"), (None, "None")])

@@ -14,12 +14,16 @@ from hushmq.broker.contract.discovery_topics import announced_filters, announced
 from hushmq.broker.contract.messages import Status, encode
 from hushmq.broker.contract.policy_message import Policy, Window
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.provision.broker_process import BrokerProcess
+from hushmq.broker.provision.access_rights import Identity, Site
+from hushmq.broker.provision.broker_process import BrokerProcess, write_private
+from hushmq.broker.provision.mosquitto import MosquittoServer
 from hushmq.broker.service.log import logger
 from hushmq.calibrator.calibrator_config import load
-from hushmq.calibrator.publish import discovery
+from hushmq.calibrator.publish import copied_topics, discovery
 from hushmq.calibrator.publish.announced_entities import announced_entities
 from hushmq.calibrator.publish.discovery import Discovery
+from tests.broker import matrix
+from tests.brokers import require_mosquitto
 from tests.calibrator.running import Client, process, write_config
 from tests.calibrator.site import TOPICS, policy, signed, wait_until
 
@@ -30,7 +34,18 @@ EVERYTHING = "homeassistant/#"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "READ_BACK_S", 0.3)
+    monkeypatch.setattr(copied_topics, "READ_BACK_S", 0.3)
     monkeypatch.setattr(discovery, "TURN_S", 0.0)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerProcess]:
+    """The Mosquitto of a home, which knows nothing of us: one user, who may do everything."""
+    require_mosquitto()
+    matrix.allow_witness(monkeypatch)
+    site = Site("elsewhere", (Identity("ops", "witness", "witness-secret"),))
+    with MosquittoServer(site, tmp_path / "home") as server:
+        yield server
 
 
 @contextmanager
@@ -45,9 +60,9 @@ def announcing(folder: Path, broker: BrokerProcess, section: str) -> Iterator[Di
         running.stop()
 
 
-def retained(broker: BrokerProcess) -> dict[str, bytes]:
+def retained(broker: BrokerProcess, name: str = "home-assistant", what: str = EVERYTHING) -> dict[str, bytes]:
     """What a Home Assistant finds that connects now."""
-    with Client(broker, "home-assistant", EVERYTHING) as reader:
+    with Client(broker, name, what) as reader:
         time.sleep(0.3)  # nothing tells that there is nothing more
         return {topic: heard[-1] for topic, heard in reader.heard.items() if heard[-1]}
 
@@ -103,6 +118,38 @@ def test_the_calibrator_announces_devices_that_tell_their_status(nats: BrokerPro
                 )
 
 
+def test_a_home_with_a_broker_of_its_own_gets_copies(
+    nats: BrokerProcess, home: BrokerProcess, tmp_path: Path
+) -> None:
+    """Everything is retained there although NATS sends it without the flag; what the site clears is cleared there.
+
+    A release that the home's broker has lost comes back; turning discovery off leaves the site's own topics alone.
+    """
+    write_private(tmp_path / "home.password", "witness-secret")
+    address = f'[home_assistant.broker]\nurls = ["mqtt://localhost:{home.port}"]\n'
+    address += 'username = "witness"\npassword_file = "home.password"'
+    release, status = TOPICS.release("motion", "short", "cohort"), TOPICS.status("wearable-1")
+    with Client(nats, "calibrator") as writer, Client(nats, "wearable-1") as device:
+        device.say(status, b"here", retain=True)
+        with announcing(tmp_path, nats, f"discovery = true\n{address}") as running:
+
+            def shown() -> dict[str, bytes]:
+                running.update(policy(), ["wearable-1"])
+                return retained(home, "witness", "#")
+
+            entities = wanted(policy(), "wearable-1")
+            wait_until(lambda: shown() == entities | {status: b"here"})
+            writer.say(release, b"share", retain=True)
+            wait_until(lambda: shown() == entities | {status: b"here", release: b"share"})
+            with Client(home, "witness") as careless:
+                careless.say(release, b"", retain=True)
+            wait_until(lambda: shown() == entities | {status: b"here", release: b"share"})
+            device.say(status, b"", retain=True)
+            wait_until(lambda: shown() == entities | {release: b"share"})
+        with announcing(tmp_path, nats, f"discovery = false\n{address}") as running:
+            wait_until(lambda: shown() == {release: b"share"})
+
+
 def test_a_site_file_that_cannot_be_read_is_named(nats: BrokerProcess, tmp_path: Path) -> None:
     """At the start and by check-config, before anything is removed for want of devices."""
     with pytest.raises(Problem, match=r"^home_assistant\.site_file: .*none\.toml: No such file"):
@@ -111,3 +158,22 @@ def test_a_site_file_that_cannot_be_read_is_named(nats: BrokerProcess, tmp_path:
                 tmp_path, nats, sections='[home_assistant]\ndiscovery = true\nsite_file = "none.toml"'
             )
         )
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ('urls = ["mqtt://127.0.0.1:{port}"]', r"^home_assistant\.broker\.urls: .* is the site's own broker"),
+        ('urls = ["http://h"]', r"^home_assistant\.broker\.urls: broker address 'http://h' is not valid"),
+        (
+            'urls = ["mqtt://h"]\nusername = "me"\npassword_file = "password"',
+            r"^home_assistant\.broker\.urls: .* home_assistant\.broker\.password_in_clear_text = true$",
+        ),
+    ],
+)
+def test_a_home_broker_that_will_not_do_is_named(
+    nats: BrokerProcess, tmp_path: Path, section: str, problem: str
+) -> None:
+    section = f"[home_assistant]\ndiscovery = true\n[home_assistant.broker]\n{section.format(port=nats.port)}"
+    with pytest.raises(Problem, match=problem):
+        load(write_config(tmp_path, nats, sections=section))
