@@ -16,7 +16,7 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision import site_description as descriptions
 from hushmq.broker.provision.access_rights import ROLES
 from hushmq.broker.provision.authority import check_valid, due
-from hushmq.broker.provision.generate import generate
+from hushmq.broker.provision.generate import generate, generate_bridge
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.broker.provision.site_folder import SiteFolder
 from hushmq.broker.service.log import logger
@@ -30,6 +30,7 @@ _EXAMPLES = """examples:
   hushmq broker run --site home
   hushmq broker show --site home
   hushmq broker config mosquitto --site home --out mosquitto --path /etc/mosquitto/hushmq
+  hushmq broker config mosquitto-bridge --site home --out bridge --path /etc/mosquitto/hushmq
   hushmq broker revoke --site home wearable-1
   hushmq broker init --site clinic --cohort clinic --node a=10.0.0.1 --node b=10.0.0.2 --node c=10.0.0.3"""
 
@@ -91,13 +92,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--json", action="store_true", help="print one JSON object")
 
     config = actions.add_parser("config", help="generate a broker's complete configuration")
-    config.add_argument("kind", choices=["nats", "mosquitto"], help="the broker to configure")
+    config.add_argument(
+        "kind",
+        choices=["nats", "mosquitto", "mosquitto-bridge"],
+        help="the broker to configure; or the bridge by which a home's Mosquitto fetches what Home Assistant shows",
+    )
     config.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write it to")
     config.add_argument(
         "--path",
         type=Path,
         metavar="FOLDER",
         help="its folder on the broker's machine (default: the folder it is written to)",
+    )
+
+    config.add_argument(
+        "--identity",
+        metavar="NAME",
+        help="who a bridge connects as (default: the only one with the role home-assistant)",
     )
 
     run = actions.add_parser("run", help="run the embedded broker until interrupted")
@@ -126,10 +137,18 @@ def run(args: argparse.Namespace) -> int:
         case "show":
             return _show(SiteFolder(args.site), as_json=args.json)
         case "config":
-            files = generate(args.kind, SiteFolder(args.site), args.out, path=args.path)
-            print("\n".join(map(str, files)))
+            print("\n".join(map(str, _config(args))))
             return 0
     return _run(args.site)
+
+
+def _config(args: argparse.Namespace) -> list[Path]:
+    folder = SiteFolder(args.site)
+    if args.kind == "mosquitto-bridge":
+        return generate_bridge(folder, args.out, path=args.path, identity=args.identity)
+    if args.identity is not None:
+        raise Problem("--identity: it is for mosquitto-bridge only")
+    return generate(args.kind, folder, args.out, path=args.path)
 
 
 def _init(args: argparse.Namespace) -> int:

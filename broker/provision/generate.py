@@ -12,10 +12,12 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.broker.provision import mosquitto, nats
 from hushmq.broker.provision.access_rights import ServerTls
 from hushmq.broker.provision.broker_process import write_private
+from hushmq.broker.provision.mosquitto_bridge import bridge
 from hushmq.broker.provision.site_description import Node
 from hushmq.broker.provision.site_folder import CLUSTER, SiteFolder
 
 BrokerName = Literal["nats", "mosquitto"]
+BRIDGE = "hushmq-bridge.conf"
 
 _NAMES = (
     "nats.conf",
@@ -47,6 +49,42 @@ def generate(broker: BrokerName, folder: SiteFolder, out: Path, *, path: Path | 
         for node in nodes
         for file in _nats(folder, out / node.name, path or (out / node.name).absolute(), node)
     ]
+
+
+def generate_bridge(
+    folder: SiteFolder, out: Path, *, path: Path | None = None, identity: str | None = None
+) -> list[Path]:
+    """Write the bridge of a home's Mosquitto into `out`, for use in the folder `path`; return the files written.
+
+    It connects as `identity`, or as the only one of the site with the role `home-assistant`; raises Problem where
+    that is none or not the only one.
+    """
+    folder.complete()
+    description = folder.description
+    if description.nodes:
+        raise Problem(
+            "site.toml: nodes: a cluster is NATS, which a bridge cannot use: see docs/home-assistant.md"
+        )
+    known = description.named("home-assistant")
+    if identity is None and len(known) == 1:
+        identity = known[0]
+    if identity not in known:
+        have = f"there are {', '.join(known)}" if known else "there is none: add-device --role home-assistant"
+        raise Problem(f"--identity: name one with the role home-assistant; {have}")
+    folder.hand_out(identity, out)
+    credentials = folder.credentials(identity)
+    where = path or out.absolute()
+    endpoint = folder.endpoint(identity)
+    text = bridge(
+        description.cohort,
+        identity,
+        [replace(endpoint, host=host) for host in description.hosts],
+        prefix=description.discovery_prefix,
+        files={name: where / name for name in credentials},
+    )
+    (out / "password").unlink(missing_ok=True)  # it is in the file
+    write_private(out / BRIDGE, text)
+    return [out / BRIDGE, *(out / name for name in credentials if name != "password")]
 
 
 def _copied_tls(folder: SiteFolder, out: Path, path: Path) -> ServerTls | None:
