@@ -39,7 +39,7 @@ def check_policy(
 ) -> Policy:
     """Return the policy with these fields, validated as strictly as on a device; raise Problem if it is invalid.
 
-    A stride that is "auto" is chosen (broker/forecast/choose_stride.py), or that of the stream `in_use`.
+    A stride that is "auto" or absent is chosen (broker/forecast/choose_stride.py), or that of the stream `in_use`.
     """
     wanted = asks_for_stride(tree)
     if not wanted:

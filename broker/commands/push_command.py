@@ -146,7 +146,8 @@ def _versioned(tree: dict[str, Any], path: Path, received: Received) -> Policy:
             )
         if old is not None and old.stride != stream.stride:
             raise Problem(
-                f"{path}: streams.{name}.stride: {old.stride} is in use and never changes: give the stream a new name"
+                f"{path}: streams.{name}.stride: {old.stride} is in use and never changes: write that, or give the "
+                "stream a new name"
             )
         if old is not None and len(old.states) != len(stream.states):
             raise Problem(

@@ -111,9 +111,10 @@ def _stride(policy: Policy, name: str) -> list[str]:
         update={"streams": policy.streams | {name: own.model_copy(update={"stride": 1})}}
     )
     gain = stride_gain(every, name, own.stride)
-    better = (
-        "" if gain is None else f"; the windows' errors are {gain:.2g} times smaller than with all of them"
-    )
+    better = ""
+    if gain is not None:
+        factor, way = (gain, "smaller") if gain >= 1 else (1 / gain, "LARGER")
+        better = f"; the windows' errors are {factor:.2g} times {way} than with all of them"
     return [
         f"    one of {own.stride} ticks is published, every {own.stride_ms / 1000:g} s, and every tick is protected"
         f"{better}"

@@ -160,7 +160,8 @@ class StreamPolicy(Message):
     """The length of a tick in milliseconds: one state is recorded for each. It never changes."""
     discretiser: Annotated[Threshold | Bins | Labels, Field(discriminator="kind")]
     stride: Annotated[int, Field(ge=1, le=LONGEST_STRIDE)] = 1
-    """Of so many ticks one is published, and what is published is counted in strides; it never changes. Above 1 it is
+    """Of so many ticks one is published, and what is published is counted in strides; it never changes. `"auto"` in a
+    file, and the default there, is the one that `hushmq push` finds best for the windows of a new stream. Above 1 it is
     for two states with Θ as `{ q, r }`, of which the highest add up to at most 1, for windows whose `ticks` are
     multiples of it, without `device_windows` and `groups`, and with an account that no other stream shares."""
     theta: Assumption

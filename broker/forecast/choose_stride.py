@@ -1,4 +1,4 @@
-"""`stride = "auto"` in a policy file: the stride with the least error of the windows, chosen when a policy is pushed.
+"""`stride = "auto"` in a policy file, or none: that with the least error of the windows, chosen when it is pushed.
 
 What is signed and pushed has a number. It follows from the policy alone, above all from its `theta.start`, never from
 data; and since a stride never changes, a stream in use keeps its own.
@@ -22,11 +22,13 @@ AUTO = "auto"
 
 
 def asks_for_stride(tree: Mapping[str, Any]) -> list[str]:
-    """The streams of a policy file whose stride is to be chosen."""
+    """The streams of a policy file whose stride is to be chosen: those that say so, or nothing."""
     streams = tree.get("streams")
     if not isinstance(streams, dict):
         return []
-    return [name for name, one in streams.items() if isinstance(one, dict) and one.get("stride") == AUTO]
+    return [
+        name for name, one in streams.items() if isinstance(one, dict) and one.get("stride", AUTO) == AUTO
+    ]
 
 
 def with_strides(tree: Mapping[str, Any], strides: Mapping[str, int]) -> dict[str, Any]:
@@ -38,6 +40,12 @@ def with_strides(tree: Mapping[str, Any], strides: Mapping[str, int]) -> dict[st
     return {**tree, "streams": streams}
 
 
+def best_strides(policy: Policy, *, devices: int = 1) -> Policy:
+    """The policy with the best stride of every stream, of which all have a stride of 1."""
+    strides = {name: choose_stride(policy, name, devices=devices) for name in policy.streams}
+    return Policy.model_validate(with_strides(policy.model_dump(), strides))
+
+
 def choose_stride(policy: Policy, stream: str, *, devices: int = 1) -> int:
     """The best stride of a stream of a policy in which it has a stride of 1.
 
@@ -45,28 +53,39 @@ def choose_stride(policy: Policy, stream: str, *, devices: int = 1) -> int:
     """
     lengths = [window.ticks for window in policy.streams[stream].windows.values()]
     common = math.gcd(*lengths) if lengths else 1
-    errors = {}
-    for stride in range(1, min(common, LONGEST_STRIDE) + 1):
-        if common % stride == 0 and (error := _error(policy, stream, stride, devices)) is not None:
-            errors[stride] = error
-    return min(errors, key=lambda stride: (errors[stride], stride), default=1)
+    possible = [stride for stride in range(1, min(common, LONGEST_STRIDE) + 1) if common % stride == 0]
+    if len(possible) == 1 or (priced := _priced(policy, stream, possible[1])) is None:
+        return 1
+    errors = {stride: _error(priced, stride, devices) for stride in possible}
+    return min(possible, key=lambda stride: (errors[stride], stride))
 
 
 def stride_gain(policy: Policy, stream: str, stride: int) -> float | None:
     """How many times smaller the errors of its windows are with a stride than with one of 1; None where unknown."""
-    every, some = (_error(policy, stream, one, 1) for one in (1, stride))
-    return None if every is None or some is None else math.exp(every - some)
-
-
-def _error(policy: Policy, stream: str, stride: int, devices: int) -> float | None:
-    """The mean logarithm of the errors of its windows; None where the stride, or any noise, is not possible."""
-    own = policy.streams[stream]
-    try:
-        changed = StreamPolicy.model_validate({**own.model_dump(), "stride": stride})
-        whole = Policy.model_validate({**policy.model_dump(), "streams": {**policy.streams, stream: changed}})
-        priced = priced_streams(whole)[stream].policy
-        found = forecast(priced, priced.theta.start.chains, devices=devices)
-    except (ValidationError, Problem):
+    if (priced := _priced(policy, stream, stride)) is None:
         return None
-    windows = window_forecasts(priced, found, devices=devices)
+    every, some = (_error(priced, one, 1) for one in (1, stride))
+    return math.exp(every - some) if math.isfinite(every) and math.isfinite(some) else None
+
+
+def _priced(policy: Policy, stream: str, stride: int) -> StreamPolicy | None:
+    """The stream as its account prices it, with a stride; None where the policy cannot have it.
+
+    Whether it can is the same for all strides above 1 that divide the windows.
+    """
+    try:
+        whole = Policy.model_validate(with_strides(policy.model_dump(), {stream: stride}))
+    except ValidationError:
+        return None
+    return priced_streams(whole)[stream].policy
+
+
+def _error(priced: StreamPolicy, stride: int, devices: int) -> float:
+    """The mean logarithm of the errors of its windows with a stride; infinite where no noise keeps ε."""
+    strided = priced.model_copy(update={"stride": stride})
+    try:
+        found = forecast(strided, strided.theta.start.chains, devices=devices)
+    except Problem:
+        return math.inf
+    windows = window_forecasts(strided, found, devices=devices)
     return sum(math.log(one.standard_error) for one in windows) / len(windows) if windows else 0.0

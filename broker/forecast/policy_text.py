@@ -12,7 +12,8 @@ from hushmq.broker.forecast.stream_plan import StreamPlan
 
 COMMENTS = {
     "states": "their order is that of releases; a stream's states and period keep their meaning for ever",
-    "period_ms": "one state is published for every period",
+    "period_ms": "one state is recorded for every period",
+    "stride": 'one of so many periods is published; "auto" has hushmq push choose for a stream that is new',
     "discretiser": "how a value becomes a state",
     "epsilon": "what readers of the noisy stream, and readers of releases only, may learn about any one instant",
     "windows": "one histogram for each of these; all share the public's ε",
@@ -37,10 +38,13 @@ def policy_text(policy: Policy, plans: Mapping[str, StreamPlan]) -> str:
 
 
 def _stream(stream: StreamPolicy) -> list[str]:
-    required = {name for name, field in StreamPolicy.model_fields.items() if field.is_required()}
+    # A file without a stride would have it chosen.
+    always = {name for name, field in StreamPolicy.model_fields.items() if field.is_required()} | {"stride"}
+    written = {**stream.model_dump(mode="json", exclude_defaults=True), "stride": stream.stride}
     lines = []
-    for name, value in stream.model_dump(mode="json", exclude_defaults=True).items():
-        if name not in required and name not in stream.model_fields_set:
+    for name in (one for one in StreamPolicy.model_fields if one in written):
+        value = written[name]
+        if name not in always and name not in stream.model_fields_set:
             continue
         if name in COMMENTS:
             lines.append(f"# {COMMENTS[name]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hushmq.broker.contract.policy_message import Policy
+from hushmq.broker.contract.policy_message import LONGEST_STRIDE, Policy
 from hushmq.broker.contract.theta_message import (
     BinaryThetaMessage,
     CategoricalThetaMessage,
@@ -65,5 +65,9 @@ PATH = Path("docs/policy.md")
 
 def document() -> str:
     """Return the whole reference as Markdown."""
+    message = reference(Policy, HEAD).rstrip("\n")
+    stride = f"| `stride` | whole number ≥ 1, ≤ {LONGEST_STRIDE} |"
+    # What is signed has a number; a file need not.
+    rows = message.replace(f"{stride} `1` |", f'{stride[:-1]}or `"auto"` | `"auto"` |')
     shapes = (BinaryThetaMessage, CategoricalThetaMessage, RegimeThetaMessage, RegimeChainMessage)
-    return reference(Policy, HEAD).rstrip("\n") + "\n" + THETA + forms(shapes)
+    return rows + "\n" + THETA + forms(shapes)

@@ -134,6 +134,7 @@ def push_policy(folder: Path, server: NatsServer, plan: ReplayPlan, *, devices: 
                     STREAM: {
                         "states": ["below", "above"],
                         "period_ms": plan.period_ms,
+                        "stride": 1,
                         "discretiser": {"kind": "threshold", "at": 0.0},
                         "theta": {"start": _theta(START), "floor": _theta(FLOOR)},
                         "epsilon": {"operator": EPSILON_OPERATOR, "public": EPSILON_PUBLIC},

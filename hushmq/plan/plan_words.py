@@ -20,11 +20,12 @@ def plan_lines(stream: PlannedStream, plan: StreamPlan, period: float, chosen: b
     dwell = ", ".join(
         f"{name} {in_words(seconds)}" for name, seconds in zip(stream.states, stream.dwell, strict=True)
     )
-    epsilon = plan.policy.epsilon
+    epsilon, stride = plan.policy.epsilon, plan.policy.stride
     lines = [
         f"{stream.name}: {dwell} on average; {stream.devices} device{'s' * (stream.devices != 1)}; "
         f"ε {epsilon.operator:.3g} for operators, {epsilon.public:.3g} for the public; {stream.adversary} adversary",
-        f"a state every {in_words(period)}{' (the best for the first window)' if chosen else ''}",
+        f"a state every {in_words(period)}{' (the best for the first window)' if chosen else ''}"
+        f"{f', of which one of {stride} is published (the best for all windows)' if stride > 1 else ''}",
     ]
     if plan.best is not None:
         first = (

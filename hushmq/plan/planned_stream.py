@@ -15,6 +15,7 @@ from hushmq.broker.contract.policy_message import (
     Window,
 )
 from hushmq.broker.contract.problem import Problem
+from hushmq.broker.forecast.choose_stride import best_strides
 from hushmq.broker.forecast.stream_plan import StreamPlan, plan_policy
 from hushmq.pufferfish.adversary import Adversary
 
@@ -45,8 +46,11 @@ class PlannedStream:
     adversary: Adversary
     devices: int
 
-    def policy(self, period: float, epsilon: float | None = None) -> Policy:
-        """Return the policy at a period; raise Problem where a window does not fit it."""
+    def policy(self, period: float, epsilon: float | None = None, *, every_tick: bool = False) -> Policy:
+        """Return the policy at a period, with the best stride or for every tick.
+
+        Raises Problem where a window does not fit the period.
+        """
         for name, seconds in self.windows.items():
             if seconds < period * (1 - 1e-9):
                 raise Problem(f"--window: {name} is shorter than the period, {period:g} s")
@@ -67,11 +71,13 @@ class PlannedStream:
                 "theta": self.assumption(period),
             }
         )
-        return Policy(version=1, cohort=self.cohort, streams={self.name: stream})
+        every = Policy(version=1, cohort=self.cohort, streams={self.name: stream})
+        return every if every_tick else best_strides(every, devices=self.devices)
 
-    def plan(self, period: float, epsilon: float | None = None) -> StreamPlan:
+    def plan(self, period: float, epsilon: float | None = None, *, every_tick: bool = False) -> StreamPlan:
         """Return what can be had at a period."""
-        return plan_policy(self.policy(period, epsilon), {self.name: self.devices})[self.name]
+        policy = self.policy(period, epsilon, every_tick=every_tick)
+        return plan_policy(policy, {self.name: self.devices})[self.name]
 
     def width(self, plan: StreamPlan, window: str) -> float:
         """Return the half-width of a window's interval for the first scope that was asked for, once Θ is learned."""
@@ -85,13 +91,16 @@ class PlannedStream:
 def try_periods(
     stream: PlannedStream, window: str, allowed: Callable[[float], bool]
 ) -> list[tuple[float, float]]:
-    """Return the periods at which something can be published, with the half-width of a window at each."""
+    """Return the periods at which something can be published, with the half-width of a window at each.
+
+    All of their ticks are published: with strides, short periods would be as good as long ones.
+    """
     fastest, slowest = min(stream.dwell) / 50, min(10 * max(stream.dwell), *stream.windows.values())
     tried = [each for each in PERIODS if fastest <= each <= slowest and allowed(each)]
     found = []
     for period in tried:
         try:
-            found.append((period, stream.width(stream.plan(period), window)))
+            found.append((period, stream.width(stream.plan(period, every_tick=True), window)))
         except Problem:
             continue
     if not found:

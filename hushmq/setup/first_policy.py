@@ -12,6 +12,7 @@ from hushmq.broker.contract.policy_message import (
     Threshold,
     Window,
 )
+from hushmq.broker.forecast.choose_stride import best_strides
 from hushmq.broker.forecast.dwell_times import assumption_of_dwell
 
 START, FLOOR = 2.0, 1.5
@@ -42,9 +43,9 @@ def first_policy(
     """Return the policy of a site whose stream has two states, which last `dwell` seconds on average.
 
     Values are numbers if there is a threshold, otherwise the names of the states. The public has half of the
-    operators' ε.
+    operators' ε, and the stride is what is best for the windows.
     """
-    return Policy(
+    every_tick = Policy(
         version=1,
         cohort=cohort,
         streams={
@@ -58,3 +59,4 @@ def first_policy(
             )
         },
     )
+    return best_strides(every_tick)

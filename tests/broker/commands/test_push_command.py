@@ -164,20 +164,41 @@ def test_versions_and_changes_are_found_on_the_broker(
         assert "streams.motion.period_ms" in capsys.readouterr().err
 
 
-def test_a_stride_is_shown_and_never_changes(
+def test_a_stride_is_chosen_shown_and_never_changes(
     broker: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is published of a stream, and what that is good for; another stride needs another name."""
-    strided = POLICY.replace("period_ms = 1000", "period_ms = 1000\nstride = 4")
-    with Client(broker, "ops", TOPICS.policy):
-        assert main(["push", write(tmp_path, strided), *options(broker, key), "--yes"]) == 0
-        printed = capsys.readouterr().out
-        assert (
-            "one of 4 ticks is published, every 4 s, and every tick is protected; the windows' errors are"
-            in printed
-        )
-        assert main(["push", write(tmp_path), *options(broker, key), "--yes"]) == 2
-        assert "streams.motion.stride: 4 is in use and never changes" in capsys.readouterr().err
+    """A file that says nothing gets a number when it is pushed first, and keeps it; another one is refused."""
+    slow = POLICY.replace("low = 0.15, high = 0.45", "low = 0.01, high = 0.1")
+    slow = slow.replace("low = 0.25, high = 0.3", "low = 0.05, high = 0.06")
+    slow = slow.replace("low = 0.3, high = 0.35", "low = 0.05, high = 0.06")
+
+    def pushed(text: str, version: int) -> int:
+        assert main(["push", write(tmp_path, text), *options(broker, key), "--yes"]) == 0
+        wait_until(lambda: len(ops.heard[TOPICS.policy]) == version)
+        return verify(Policy, ops.heard[TOPICS.policy][-1], [OPS.public]).streams[STREAM].stride
+
+    with Client(broker, "ops", TOPICS.policy) as ops:
+        chosen = pushed(slow, 1)
+        assert 3600 % chosen == 0
+        assert 10 <= chosen <= 150
+        says = f"one of {chosen} ticks is published, every {chosen} s, and every tick is protected; the windows' errors"
+        gain = re.search(rf"{says} are (\S+) times smaller", capsys.readouterr().out)
+        assert gain is not None
+        assert float(gain[1]) > 1.5
+        # Faster chains would have another stride.
+        assert pushed(slow.replace("low = 0.01", "low = 0.04"), 2) == chosen
+        fixed = slow.replace("period_ms = 1000", f"period_ms = 1000\nstride = {chosen * 2}")
+        assert main(["push", write(tmp_path, fixed), *options(broker, key), "--yes"]) == 2
+        assert f"streams.motion.stride: {chosen} is in use and never changes" in capsys.readouterr().err
+
+
+def test_a_stride_that_costs_more_than_it_gives_is_called_that(
+    nats: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy may fix any stride; `push` says by how much its windows are worse."""
+    long = POLICY.replace("period_ms = 1000", "period_ms = 1000\nstride = 400")
+    assert main(["push", write(tmp_path, long), *options(nats, key), "--dry-run"]) == 0
+    assert "times LARGER than with all of them" in capsys.readouterr().out
 
 
 def with_light(change: str = "") -> str:

@@ -57,7 +57,7 @@ def test_where_no_stride_is_possible_every_tick_is_published(changes: dict[str, 
 
 
 def test_auto_in_a_file_becomes_a_number_and_stays_that_of_a_stream_in_use(tmp_path: Path) -> None:
-    """Also where the policy has changed since; a stride that is neither is refused by name."""
+    """Also where the policy has changed since, and where the file says nothing; "often" is refused by name."""
     text = """
     cohort = "test"
     [streams.motion]
@@ -75,6 +75,9 @@ def test_auto_in_a_file_becomes_a_number_and_stays_that_of_a_stream_in_use(tmp_p
     assert chosen.streams[STREAM].stride > 10
     kept = check_policy(tree, path, version=2, in_use=slow(stride=5).streams)
     assert kept.streams[STREAM].stride == 5
+    assert tree["streams"]["motion"].pop("stride") == "auto"
+    assert check_policy(tree, path, version=1) == chosen
+    assert check_policy(tree, path, version=2, in_use=slow().streams).streams[STREAM].stride == 1
     tree["streams"]["motion"]["stride"] = "often"
     with pytest.raises(Problem, match=r"streams\.motion\.stride"):
         check_policy(tree, path, version=1)

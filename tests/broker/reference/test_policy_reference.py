@@ -24,3 +24,4 @@ def test_every_setting_is_described() -> None:
     assert [line for line in rows if line.endswith("|  |")] == []
     for name in StreamPolicy.model_fields:
         assert f"| `{name}` |" in text or f"## `[streams.<name>.{name}" in text
+    assert '| `"auto"` | Of so many ticks one is published' in text
