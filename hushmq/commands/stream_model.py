@@ -133,6 +133,12 @@ class RegimeModel:
         check_regime_adversary(adversary)
         return self._tilts.loss(self._chain, *noise.tilts, stride)
 
+    def loss_within(self, percent: float, noise: BinaryNoise, stride: int) -> float:
+        """The same for all chains whose probabilities of leaving a regime or a state are within so many percent."""
+        from hushmq.pufferfish.regimes.regime_corners import RegimeCorners  # noqa: PLC0415  # few ask for it
+
+        return max(RegimeCorners.around(self._chain, percent / 100).directed_losses(*noise.tilts, stride))
+
     def strides(self, epsilon: float, adversary: Adversary) -> list[StridedNoise]:
         check_regime_adversary(adversary)
         return self._engine.strides(self._chain, epsilon)

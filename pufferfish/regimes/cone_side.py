@@ -32,6 +32,10 @@ _WIDENINGS = 3
 """How often a bound is raised a little, so that it is kept by further steps, before the most is taken."""
 
 
+Attained = tuple[Vector, Vector, Ratio]
+"""Two rows, and where the largest ratio of their means is attained."""
+
+
 class ConeStep:
     """One step of a kernel, seen from every pair of states."""
 
@@ -63,7 +67,7 @@ class ConeStep:
         rows = []
         for place, (x, y) in enumerate(self.pairs):
             row = [0.0] * (count + 2)
-            for edge, slope in self._slopes(x, y, ratios[place]):
+            for edge, slope in _slopes(*ratios[place]):
                 row[number[edge]] -= slope
             row[place] += 1.0
             row[count], row[count + 1] = now[x][y] - R[x][y], 1.0
@@ -78,45 +82,21 @@ class ConeStep:
             moved[x][y] = min(max(0.0, moved[x][y] + row[count]), most)
         return far, moved, [max(1.0, row[count + 1]) for row in rows]
 
-    def _solved(self, D: Matrix, near: Matrix | None) -> tuple[Matrix, list[Ratio]]:
+    def _solved(self, D: Matrix, near: Matrix | None) -> tuple[Matrix, list[Attained]]:
         if max(map(max, D)) > HIGHEST:
             raise ValueError("the tilts are too large for a bound")
         W = [[math.exp(one) for one in row] for row in D]
         found = [[0.0] * len(D) for _ in D]
         ratios = []
         for x, y in self.pairs:
-            guess = 1.0 if near is None else math.exp(near[x][y])
-            ratio = largest_ratio(self.kernel[x], self.kernel[y], W, guess)
-            ratios.append(ratio)
-            found[x][y] = math.log(ratio.value) + _ROUNDING
+            found[x][y], attained = self._largest(x, y, W, 0.0 if near is None else near[x][y])
+            ratios.append(attained)
         return found, ratios
 
-    def _slopes(self, x: int, y: int, ratio: Ratio) -> list[tuple[tuple[int, int], float]]:
-        """The derivative of the pair's bound with respect to D, by tight inequality.
-
-        Raising D(u,v) raises g on the side of u of the tree that is left without that edge.
-        """
-        if not ratio.edges:
-            return []
-        left, right = ([part * g for part, g in zip(self.kernel[z], ratio.g, strict=True)] for z in (x, y))
-        whole = math.fsum(left), math.fsum(right)
-        rest = [one / whole[0] - other / whole[1] for one, other in zip(left, right, strict=True)]
-        edges, found = list(ratio.edges), []
-        while edges:
-            ends = [state for edge in edges for state in edge]
-            place, (u, v) = next(
-                (place, edge)
-                for place, edge in enumerate(edges)
-                if 1 in (ends.count(edge[0]), ends.count(edge[1]))
-            )
-            if ends.count(u) == 1:
-                found.append(((u, v), rest[u]))
-                rest[v] += rest[u]
-            else:
-                found.append(((u, v), -rest[v]))
-                rest[u] += rest[v]
-            del edges[place]
-        return found
+    def _largest(self, x: int, y: int, W: Matrix, near: float) -> tuple[float, Attained]:
+        """The bound of one pair, rounded up, and where it is attained; `near` is a guess."""
+        ratio = largest_ratio(self.kernel[x], self.kernel[y], W, math.exp(near))
+        return math.log(ratio.value) + _ROUNDING, (self.kernel[x], self.kernel[y], ratio)
 
 
 def endless_side(step: ConeStep, tilt: Matrix, near: Matrix) -> Matrix:
@@ -163,6 +143,34 @@ def total(one: Matrix, other: Matrix) -> Matrix:
     return [
         [left + right for left, right in zip(*rows, strict=True)] for rows in zip(one, other, strict=True)
     ]
+
+
+def _slopes(a: Vector, b: Vector, ratio: Ratio) -> list[tuple[tuple[int, int], float]]:
+    """The derivative of the pair's bound with respect to D, by tight inequality.
+
+    Raising D(u,v) raises g on the side of u of the tree that is left without that edge.
+    """
+    if not ratio.edges:
+        return []
+    left, right = ([part * g for part, g in zip(row, ratio.g, strict=True)] for row in (a, b))
+    whole = math.fsum(left), math.fsum(right)
+    rest = [one / whole[0] - other / whole[1] for one, other in zip(left, right, strict=True)]
+    edges, found = list(ratio.edges), []
+    while edges:
+        ends = [state for edge in edges for state in edge]
+        place, (u, v) = next(
+            (place, edge)
+            for place, edge in enumerate(edges)
+            if 1 in (ends.count(edge[0]), ends.count(edge[1]))
+        )
+        if ends.count(u) == 1:
+            found.append(((u, v), rest[u]))
+            rest[v] += rest[u]
+        else:
+            found.append(((u, v), -rest[v]))
+            rest[u] += rest[v]
+        del edges[place]
+    return found
 
 
 def _eliminate(rows: list[Vector]) -> None:
