@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Processes that the tests start read byte code instead of making it anew, also where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test fuzz power-cut quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks deb test-deb sbom audit clean
+.PHONY: help demo test fuzz power-cut model quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks deb test-deb sbom audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make quick    lint, types, and the tests that take little time and no broker (a minute)"
 	@echo "make fuzz     the fuzzers for an hour of processor time (FUZZ_S: seconds for each of them)"
 	@echo "make power-cut  a power cut at every write and sync of outbox and ledger, for longer (TIMES)"
+	@echo "make model    100,000 steps of device, broker and calibrator with faults in any order (RUNS of 100)"
 	@echo "make check    lint and types only"
 	@echo "make bench    the benchmarks, as ratios measured in one run"
 	@echo "make stranger time the way from an empty environment to the first release (three minutes)"
@@ -77,6 +78,10 @@ mosquitto:
 FUZZ_S ?= 900
 fuzz: $(VENV)/dev
 	@HUSHMQ_FUZZ_S=$(FUZZ_S) HUSHMQ_MODEL_RUNS=$(FUZZ_S) HUSHMQ_FUZZ_SEED=$$(date +%s) $(BIN)/pytest -n 2 -q --timeout 0 $(or $(ARGS),tests/agent/test_fuzz.py tests/calibrator/test_fuzz.py tests/test_model.py)
+
+RUNS ?= 1000
+model: $(VENV)/dev
+	@HUSHMQ_MODEL_RUNS=$(RUNS) $(BIN)/pytest -q --timeout 0 tests/test_model.py $(ARGS)
 
 # A longer life of outbox and ledger, cut at each of its moments (make power-cut TIMES=20).
 TIMES ?= 10
