@@ -32,6 +32,9 @@ _GRID = [0.0, *(1e-7 * 1.06**n for n in range(1000) if 1e-7 * 1.06**n < math.exp
 _STRIDE = 64
 """Grid points between two evaluations of all pairs of states."""
 
+_MANY_PAIRS = 24
+"""With more pairs of states it is worth another evaluation to leave more of them out."""
+
 _ROUNDING = 2.0**-48
 
 CERTIFICATE_MARGIN = 1e-9
@@ -64,18 +67,26 @@ class _Likely:
         self._known: list[tuple[Any, Any, Any]] = []
 
     def bounds_at(self, place: int) -> list[float]:
-        """The bounds at a point of the grid: no larger than those at every `_STRIDE`-th point before, for c falls."""
-        while len(self._known) <= place // _STRIDE:
-            lam = 1.0 + _GRID[len(self._known) * _STRIDE]
+        """The bounds at a point of the grid, from the two points next to it of every `_STRIDE`-th.
+
+        c falls and is convex: it is no larger than at the point before, and lies below the chord to the point after.
+        """
+        number = place // _STRIDE
+        while len(self._known) <= number + 1:
+            lam = 1.0 + _GRID[min(len(self._known) * _STRIDE, len(_GRID) - 1)]
             theta, phi = self._excesses.best_weights(lam)
             here = self._excesses.at(lam, theta, phi)
             least = self._np.minimum(here, self._known[-1][2]) if self._known else here
             self._known.append((theta, phi, least))
-        theta, phi, least = self._known[place // _STRIDE]
-        found: list[float] = self._np.minimum(
-            self._excesses.at(1.0 + _GRID[place], theta, phi), least
-        ).tolist()
-        return found
+        (theta, phi, before), (*others, after) = self._known[number : number + 2]
+        begun, ended = _GRID[number * _STRIDE], _GRID[min((number + 1) * _STRIDE, len(_GRID) - 1)]
+        along = (_GRID[place] - begun) / (ended - begun) if ended > begun else 0.0
+        chord = (before + along * (after - before)) * (1.0 + _ROUNDING)
+        found = self._np.minimum(self._excesses.at(1.0 + _GRID[place], theta, phi), chord)
+        if len(before) > _MANY_PAIRS:
+            found = self._np.minimum(found, self._excesses.at(1.0 + _GRID[place], *others))
+        bounds: list[float] = found.tolist()
+        return bounds
 
 
 class ContractionTable:
@@ -119,15 +130,19 @@ class ContractionTable:
             return 0.0
         if D > 2 * HIGHEST:
             return D
-        gain = math.expm1(D)
-        place = self._first_satisfied(gain)
-        if place == len(_GRID):
-            # Beyond the grid c is at most its last value.
-            return min(D, math.log1p(self._c(place - 1) * gain) * (1 + _ROUNDING))
-        gap, c = _GRID[place], self._c(place)
-        if place > 0:
+        gain, place = math.expm1(D), self._last
+        c, c0 = self._known.get(place), self._known.get(place - 1)
+        # Steps in a row are near to each other: mostly they end at the same place of the grid.
+        if c is None or c0 is None or c * gain > _GRID[place] or c0 * gain <= _GRID[place - 1]:
+            place = self._first_satisfied(gain)
+            if place == len(_GRID):
+                # Beyond the grid c is at most its last value.
+                return min(D, math.log1p(self._c(place - 1) * gain) * (1 + _ROUNDING))
+            c, c0 = self._c(place), self._c(place - 1) if place else None
+        gap = _GRID[place]
+        if c0 is not None:
             # On the chord c0 + s·(gap − gap0): the least gap with c·gain ≤ gap.
-            gap0, c0 = _GRID[place - 1], self._c(place - 1)
+            gap0 = _GRID[place - 1]
             fall = (c0 - c) / (gap - gap0)
             gap = min(gap, gain * (c0 + fall * gap0) / (1.0 + gain * fall) * (1 + _ROUNDING))
         return min(D, math.log1p(gap) * (1 + _ROUNDING))
@@ -135,7 +150,7 @@ class ContractionTable:
     def _first_satisfied(self, gain: float) -> int:
         """The first point of the grid with c·gain ≤ λ − 1, or its length: the gap grows and c falls.
 
-        Steps in a row are near to each other, so the search begins where the last one ended.
+        The search begins where the last one ended.
         """
         high, reach = self._last, 1
         while high < len(_GRID) and self._c(high) * gain > _GRID[high]:

@@ -11,7 +11,8 @@ from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
-from hushmq.pufferfish.categorical.contraction import certified_loss, largest_tilt
+from hushmq.pufferfish.categorical.contraction import certified_loss, contraction_sides, largest_tilt
+from hushmq.pufferfish.categorical.contraction_side import HOPS
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 from hushmq.pufferfish.quilt.markov_chain import Chain
 from hushmq.pufferfish.timeline.entry import Entry
@@ -114,6 +115,41 @@ def test_adding_one_by_one_is_pricing_all_at_once(spans: list[tuple[int, int, fl
         assert timeline.price() == before
         timeline.add(entry)
         assert timeline.price() == with_it == CategoricalTimeline(theta, entries[: number + 1]).price()
+
+
+def tick_by_tick(theta: CategoricalTheta, entries: list[Entry]) -> float:
+    """The largest loss by the recursion at every tick, with steps of all lengths that are used."""
+    last = max(entry.last for entry in entries)
+    taus = [sum(one.tau0 for one in entries if one.first <= t <= one.last) for t in range(last + 1)]
+    sides = []
+    for side in contraction_sides(theta):
+        said = [0.0] * (max(HOPS) + 1)
+        ahead = [0.0] * (max(HOPS) + 1)
+        for tau in taus if not sides else taus[::-1]:
+            best = min(
+                sum(ahead[: hops - 1]) + table.step(ahead[hops - 1] + said[hops - 1])
+                for hops, table in side.useful_tables.items()
+            )
+            said, ahead = [best, *said], [tau, *ahead]
+        sides.append(said[-max(HOPS) - 2 :: -1])
+    return max(tau + left + right for tau, left, right in zip(taus, sides[0], sides[1][::-1], strict=True))
+
+
+@pytest.mark.parametrize("leave", [0.3, 0.03])
+def test_many_windows_cost_what_their_ticks_cost(leave: float) -> None:
+    """Equal and different windows, and one more in the middle of them: never less, and 1e-6 more at most."""
+    P = np.full((3, 3), leave / 2)
+    np.fill_diagonal(P, 1 - leave)
+    theta = CategoricalTheta.of(around(P, 0.1 * leave, np.random.default_rng(1)))
+    tau = min(theta.largest_tilts(3.0, "prior"))
+    equal = [Entry(9 * n, 9 * n + 7, tau, tau) for n in range(40)]
+    different = [Entry(8 * n, 8 * n + 7, *[tau * (0.3 + 0.7 * (n * n % 17) / 17)] * 2) for n in range(40)]
+    more = Entry(150, 170, tau / 9, tau / 9)
+    for entries in (equal, different):
+        timeline = CategoricalTimeline(theta, entries)
+        for price, history in ((timeline.price(), entries), (timeline.price_with(more), [*entries, more])):
+            truth = tick_by_tick(theta, history)
+            assert truth * (1 - 1e-12) <= price.epsilon <= truth * (1 + 1e-6)
 
 
 def test_a_class_that_never_forgets_has_no_price() -> None:
