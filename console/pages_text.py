@@ -6,6 +6,8 @@ import math
 import time
 from datetime import UTC, datetime
 
+from markupsafe import Markup, escape
+
 DAY_S = 86_400
 
 
@@ -49,3 +51,11 @@ def at_most(share: float) -> str:
         if shown < 100:
             return f"≤ {shown:.{digits}f}%"
     return "≤ 100%"
+
+
+def with_code(text: str) -> Markup:
+    """A sentence in which what stands between backticks is shown as code; everything is escaped."""
+    parts = text.split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(one) if n % 2 else escape(one) for n, one in enumerate(parts)
+    )

@@ -36,7 +36,7 @@ examples:
   hushmq push policy.toml --key ops.key --broker mqtts://broker.lan --username ops --password-file ops.password
   hushmq push home/policy.toml --site home
   hushmq push signed.json --site home                  # what `hushmq policy sign` wrote where the key is
-  hushmq push policy.toml --key ops.key --broker mqtt://127.0.0.1 --dry-run
+  hushmq push policy.toml --broker mqtt://127.0.0.1 --dry-run    # what would change; needs no key
   hushmq push policy.json --key ops.key --broker mqtt://127.0.0.1 --yes --json"""
 
 
@@ -75,9 +75,8 @@ def run(args: argparse.Namespace) -> int:
     tree = read_policy(args.policy)
     signed = read_signed(tree, args.policy)
     # What is wrong with the key or the signature is found before anything else.
-    if signed is None:
-        _key(args)
-    else:
+    key = _key(args) if signed is None and not _is_review(args) else None
+    if signed is not None:
         _check_signed(signed, args)
     tree = tree if signed is None else signed.message.model_dump(mode="json")
     check_policy(tree, args.policy, version=tree.get("version", 1))
@@ -89,11 +88,14 @@ def run(args: argparse.Namespace) -> int:
     try:
         watcher.open()
         policy = _versioned(tree, args.policy, watcher.received)
-        if signed is None:
-            signed = _key(args).sign(policy)
-        else:
+        if signed is not None:
             policy = signed.message
-        check_key(signed.key, watcher.received, new_key=args.new_key)
+        elif key is not None:
+            signed = key.sign(policy)
+        if signed is not None:
+            check_key(signed.key, watcher.received, new_key=args.new_key)
+        else:
+            signed = PrivateKey.generate().sign(policy)  # of a review, for the message's length alone
         payload = encode(signed)
         if len(payload) > MAX_PAYLOAD_BYTES:
             raise Problem(
@@ -111,6 +113,11 @@ def run(args: argparse.Namespace) -> int:
         watcher.close()
     _answer(args, policy, plan, watcher.received, found, published=True)
     return 0 if settled(found) and all(one.state != "refused" for one in found.values()) else 1
+
+
+def _is_review(args: argparse.Namespace) -> bool:
+    """Whether only what would change is asked for, by somebody without a key."""
+    return bool(args.dry_run) and args.key is None and args.site is None
 
 
 def _key(args: argparse.Namespace) -> PrivateKey:

@@ -117,7 +117,7 @@ class Watcher:
         with self._arrival:
             settings = self.received.settings
             return {
-                device: _progress(one, policy, settings)
+                device: progress_of(one, policy, settings)
                 for device, one in sorted(self.received.statuses.items())
             }
 
@@ -149,7 +149,8 @@ class Watcher:
             self._arrival.notify_all()
 
 
-def _progress(status: Status, policy: Policy, settings: Mapping[str, NoiseSetting]) -> Progress:
+def progress_of(status: Status, policy: Policy, settings: Mapping[str, NoiseSetting]) -> Progress:
+    """Return how far a device is, by its last status and the settings in force."""
     if status.refused is not None and status.refused.version == policy.version:
         return Progress("refused", str(status.refused.reason))
     if status.policy != policy.version:

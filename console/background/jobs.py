@@ -60,7 +60,7 @@ class Jobs:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self.last: dict[str, Job] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Job] = {}
 
     def start(self, name: str, by: str, request: dict[str, Any]) -> Job:
         """Start a job, unless one of this name runs."""
@@ -69,9 +69,22 @@ class Jobs:
             return known
         job = self.last[name] = Job(name, by)
         task = asyncio.create_task(self._run(job, {"job": name, **request}))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = job
+        task.add_done_callback(self._tasks.pop)
         return job
+
+    def start_anew(self, name: str, by: str, request: dict[str, Any]) -> Job:
+        """Start a job; one of this name that runs was about something else, and is ended."""
+        self.forget(name)
+        return self.start(name, by, request)
+
+    def forget(self, name: str) -> None:
+        """End a job, and forget what it said."""
+        known = self.last.pop(name, None)
+        for task, job in self._tasks.items():
+            if job is known:
+                task.cancel()
+                job.ended = time.time()  # also of one that has not begun
 
     async def _run(self, job: Job, request: dict[str, Any]) -> None:
         with TemporaryDirectory(prefix="hushmq-console-") as folder:
@@ -118,7 +131,7 @@ def _command(request: dict[str, Any], folder: Path) -> tuple[list[str], bytes]:
     The worker's request goes by standard input: a database's URL may hold a password, and arguments are seen by all.
     """
     if "push" in request:
-        file = folder / "signed.json"
+        file = folder / "policy.json"
         file.write_text(request["payload"], encoding="utf-8")
         return ["hushmq", "push", str(file), *request["push"]], b""
     return [WORKER], json.dumps(request).encode()

@@ -1,9 +1,10 @@
-"""A signed policy on its way out: checked here, then shown, published and followed by `hushmq push` itself."""
+"""Policies for `hushmq push`: a proposal to be shown, a signed one to be shown, published and followed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from hushmq.broker.commands.client_options import CLEAR_TEXT
@@ -43,16 +44,28 @@ def staged_policy(config: ConsoleConfig, payload: bytes) -> StagedPolicy:
 
 def upload_request(config: ConsoleConfig, staged: StagedPolicy, what: str) -> dict[str, Any]:
     """What the worker runs: `hushmq push` on the signed bytes, with the identity that may publish them."""
-    upload, tls = config.upload, config.broker.tls
+    upload = config.upload
     if upload is None:
         raise Problem("upload: this console publishes nothing: it has no identity of ops")
+    options = _broker_options(config, upload.username, upload.password_file)
+    return {"push": [*options, what], "payload": staged.payload.decode()}
+
+
+def review_request(config: ConsoleConfig, policy: Policy) -> dict[str, Any]:
+    """What the worker runs for a proposal: `hushmq push --dry-run` with the console's own identity, without a key."""
+    options = _broker_options(config, config.broker.username, config.broker.password_file)
+    return {"push": [*options, "--dry-run"], "payload": policy.model_dump_json()}
+
+
+def _broker_options(config: ConsoleConfig, username: str | None, password_file: Path | None) -> list[str]:
+    """The options of a command that connects to the site's broker."""
+    tls = config.broker.tls
     options = [word for url in config.broker.urls for word in ("--broker", url)]
-    options += ["--username", upload.username]
-    if upload.password_file is not None:
-        options += ["--password-file", str(upload.password_file)]
+    options += ["--username", username] if username is not None else []
+    options += ["--password-file", str(password_file)] if password_file is not None else []
     if config.broker.password_in_clear_text:
         options.append(CLEAR_TEXT)
     if tls is not None:
         files = {"--ca": tls.ca, "--certificate": tls.certificate, "--certificate-key": tls.key}
         options += [word for name, file in files.items() if file is not None for word in (name, str(file))]
-    return {"push": [*options, what], "payload": staged.payload.decode()}
+    return options

@@ -23,12 +23,17 @@ from hushmq.console.pages.plan_page import (
     plan_fragment,
     plan_page,
     policy_file,
-    publish_policy,
-    upload_policy,
+    propose_policy,
 )
 from hushmq.console.pages.promise_page import download_disclosure, gather_evidence, promise_page
 from hushmq.console.pages.releases_page import download_releases, releases_page
 from hushmq.console.pages.render import STATIC
+from hushmq.console.pages.rollout_page import (
+    proposal_file,
+    publish_policy,
+    upload_policy,
+    withdraw_proposal,
+)
 from hushmq.console.pages.security_headers import SecurityHeaders
 from hushmq.console.pages.site_page import site_page
 from hushmq.console.pages.visit import Handler, guarded
@@ -45,6 +50,9 @@ GUARDED: tuple[tuple[str, Handler, UserRole, tuple[str, ...]], ...] = (
     ("/plan", plan_page, "viewer", ("GET",)),
     ("/plan/forecast", plan_fragment, "viewer", ("GET",)),
     ("/plan/policy.json", policy_file, "viewer", ("GET",)),
+    ("/plan/propose", propose_policy, "operator", ("POST",)),
+    ("/plan/proposal.json", proposal_file, "operator", ("GET",)),
+    ("/plan/withdraw", withdraw_proposal, "operator", ("POST",)),
     ("/plan/upload", upload_policy, "operator", ("POST",)),
     ("/plan/publish", publish_policy, "operator", ("POST",)),
     ("/ledger", ledger_page, "viewer", ("GET",)),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem
 from hushmq.console.access.login_limits import LoginLimits
 from hushmq.console.access.sessions import Session, Sessions
@@ -18,6 +19,7 @@ from hushmq.console.console_config import ConsoleConfig
 from hushmq.console.pages.render import Renderer
 from hushmq.console.state.changes import Changes
 from hushmq.console.state.live_site import LiveSite
+from hushmq.console.state.proposal import Proposal
 from hushmq.console.store.device_facts import DeviceFacts, read_closed, read_device_facts
 from hushmq.console.store.read_only_database import ReadOnlyDatabase
 
@@ -53,6 +55,10 @@ class ConsoleContext:
     jobs: Jobs = field(init=False)
     staged: StagedPolicy | None = None
     """A signed policy that waits to be published."""
+    proposal: Proposal | None = None
+    """A policy that waits to be signed."""
+    rolled_out: Policy | None = None
+    """The policy that was published from here last."""
     health: Mapping[str, object] | None = None
     """What the calibrator's /health answered last; None where it is not asked."""
 

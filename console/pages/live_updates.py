@@ -16,8 +16,8 @@ from hushmq.console.pages.console_context import ConsoleContext
 from hushmq.console.pages.devices_page import live_device_fragment, live_device_rows
 from hushmq.console.pages.ledger_page import live_ledger_fragment
 from hushmq.console.pages.log_page import live_log_fragment
-from hushmq.console.pages.plan_page import live_plan_fragment
 from hushmq.console.pages.releases_page import live_releases_fragment
+from hushmq.console.pages.rollout_page import live_plan_fragment
 from hushmq.console.pages.site_page import live_site_fragment
 from hushmq.console.pages.visit import Visit, cookie_name
 
@@ -34,7 +34,7 @@ PUBLIC_FRAGMENTS: dict[str, tuple[Fragment, frozenset[str]]] = {
 """By page: what renders its changing part, and the changes that concern it; an empty set: all."""
 OPERATOR_FRAGMENTS: dict[str, tuple[Fragment, frozenset[str]]] = {
     "log": (live_log_fragment, frozenset({"log"})),
-    "plan": (live_plan_fragment, frozenset({"job"})),
+    "plan": (live_plan_fragment, frozenset()),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from hushmq.console.pages_text import ago, at_most, duration, moment, percent
+from hushmq.console.pages_text import ago, at_most, duration, moment, percent, with_code
 
 HERE = Path(__file__).parents[1]
 STATIC = HERE / "static"
@@ -37,6 +37,7 @@ class Renderer:
             "duration": duration,
             "percent": percent,
             "at_most": at_most,
+            "with_code": with_code,
         }
         self._environment.globals["static"] = lambda name: f"/static/{name}?v={self.versions[name]}"
 

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from hushmq.broker.contract.messages import encode
+from hushmq.broker.contract.policy_message import Policy
 from tests.console.browsed_site import BrowsedSite, browsed_site, wait_for
 from tests.console.browser import check_accessible, chromium, logged_in
 
@@ -84,25 +85,34 @@ def a_ledger_is_verified(page: Page, site: BrowsedSite) -> None:
 
 
 def a_policy_is_refused_and_mended(page: Page, site: BrowsedSite, folder: Path) -> None:
-    """Sliders move the odds; a policy above the devices' own limit is refused, in words; a better one is applied."""
-    page.goto(f"{site.url}/plan")
-    page.locator("#public").fill("1")
-    expect(page.locator("[data-plan-outcome]")).to_contain_text("≤ 73.2%")
-    check_accessible(page)
+    """A policy is proposed, signed elsewhere, and refused by devices whose limit it breaks; another one is applied."""
     for epsilon, version, words in ((6.0, 2, "Not every device has applied it"), (4.0, 3, "has applied it")):
         page.goto(f"{site.url}/plan")
-        stream = site.plan.policy.streams["motion"]
-        budget = stream.epsilon.model_copy(update={"operator": epsilon})
-        changed = {"motion": stream.model_copy(update={"epsilon": budget})}
-        policy = site.plan.policy.model_copy(update={"version": version, "streams": changed})
+        page.locator("#public").fill("1")
+        page.locator("#operator").fill(f"{epsilon:g}")
+        outcome = page.locator("[data-plan-outcome]")
+        expect(outcome.locator("[name=operator]")).to_have_value(f"{epsilon:.1f}")
+        expect(outcome).to_contain_text("≤ 73.2%")
+        page.get_by_role("button", name="Propose it").click()
+        proposal = page.locator("[data-test=proposal]")
+        expect(proposal.locator("pre")).to_contain_text(f"policy {version - 1} → {version}")
+        check_accessible(page)
+        with page.expect_download() as started:
+            proposal.get_by_role("link", name="take it as a file").click()
+        policy = Policy.model_validate_json(started.value.path().read_bytes())
         file = folder / f"signed-{version}.json"
         file.write_bytes(encode(site.plan.ops_key.sign(policy)))
         page.set_input_files("#file", file)
         page.get_by_role("button", name="Show what would change").click()
-        expect(page.locator("[data-test=rollout] pre")).to_contain_text(f"policy {version - 1} → {version}")
+        rollout = page.locator("[data-test=rollout]")
+        expect(rollout.locator("pre")).to_contain_text(f"policy {version - 1} → {version}")
+        expect(rollout).to_contain_text("It is what ann proposed")
         page.get_by_role("button", name=f"Publish policy {version}").click()
-        expect(page.locator("[data-test=rollout] h3")).to_contain_text(words)
+        expect(rollout.locator("h3")).to_contain_text(words)
+        expect(proposal).to_have_count(0)
+        check_accessible(page)
         if version == 2:
+            expect(rollout).to_contain_text("3 of 3: ε is above the device's own limit")
             page.goto(f"{site.url}/devices?show=refusing")
             row = page.locator("tr[data-device=wearable-2]")
             expect(row).to_contain_text("ε is above the device's own limit")

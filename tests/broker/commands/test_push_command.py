@@ -164,6 +164,20 @@ def test_versions_and_changes_are_found_on_the_broker(
         assert "streams.motion.period_ms" in capsys.readouterr().err
 
 
+def test_a_review_needs_no_key(
+    nats: BrokerProcess, key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What would change is for everybody who may read the topics; to publish it, the key is asked for."""
+    given = ["push", write(tmp_path), *options(nats, key)]
+    without = [word for word in given if word not in {"--key", str(key)}]
+    assert main([*without, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "policy none → 1" in said
+    assert "nothing was published" in said
+    assert main([*without, "--yes"]) == 2
+    assert "--key: missing" in capsys.readouterr().err
+
+
 def test_a_stride_is_chosen_shown_and_never_changes(
     broker: BrokerProcess, tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
