@@ -59,7 +59,7 @@ sys.setprofile(watch)
 
 STAGES = """
 Ticker.elapsed SimulatedSource.take BinsDiscretiser.states Mechanism.batches Outbox.commit Mark.write Publisher.pump
-Connection.publish Link.publish Link._published Publisher._on_acknowledged AgentDaemon._on_seen Publisher.forgotten
+Connection.publish Link.publish Link._acknowledge Publisher._on_acknowledged AgentDaemon._on_seen Publisher.forgotten
 """
 
 _ROOT = str(Path(__file__).parents[2])

@@ -10,7 +10,7 @@ import pytest
 
 from hushmq.__main__ import main
 from hushmq.broker.commands.push_warnings import renamed_in_place
-from hushmq.broker.commands.rollout import Progress, _progress
+from hushmq.broker.commands.rollout import Progress, progress_of
 from hushmq.broker.contract.messages import Account, LedgerState, NoiseSetting, Refusal, Status, encode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.policy_message import Policy
@@ -69,7 +69,7 @@ def test_a_refusal_of_an_older_setting_is_no_answer(
     refusal: Refusal | None, known: NoiseSetting, expected: Progress
 ) -> None:
     """Only the refusal of a setting made for this policy ends the roll-out of a device that has applied it."""
-    assert _progress(applied_with(refusal), policy(3), {STREAM: known}) == expected
+    assert progress_of(applied_with(refusal), policy(3), {STREAM: known}) == expected
 
 
 def ledger(loss: float) -> LedgerState:
