@@ -49,7 +49,7 @@ class Stream:
         *,
         clock: Clock,
         device: str = "",
-        outside: bool = False,
+        stop_from: int | None = None,
     ) -> None:
         self.name = name
         self.policy = policy
@@ -59,7 +59,7 @@ class Stream:
         self._ticker: Ticker | None = None
         self._discretiser = discretiser(policy)
         self._mechanism: Mechanism | None = None
-        self.watch = StreamWatch(policy, outside=outside)
+        self.watch = StreamWatch(policy, stop_from=stop_from)
         self._windows = [
             WindowCounter(window, section.ticks, len(policy.states), policy.stand_in_state)
             for window, section in policy.device_windows.items()
@@ -119,13 +119,15 @@ class Stream:
         # A stand-in for a value that never came is no state to compare; one for a refused value is.
         known = [None if value is None else state for value, state in zip(values, sampled, strict=True)]
         self.watch.compare(live, known)
-        if self.watch.stopped(elapsed.first * stride):
+        end = -(-self.watch.end((elapsed.last + 1) * stride) // stride)
+        if end <= elapsed.first:
             return Beat(elapsed, [], [])
         states = [self.policy.stand_in_state] * elapsed.missed + sampled[self._phase :: stride]
         states = self.watch.substitutes(len(states)) or states
-        parts = schedule.batches(elapsed.first, elapsed.last, self.policy.stride_ms)
+        parts = schedule.batches(elapsed.first, end - 1, self.policy.stride_ms)
         after = watermark if watermark >= 0 else None
         made = self._mechanism.batches(self.name, elapsed.first, states, after, draws=draws, parts=parts)
         # A stream with windows of its own has no stride.
-        closed = [window for counter in self._windows for window in counter.add(elapsed.first, states)]
+        published = states[: end - elapsed.first]
+        closed = [window for counter in self._windows for window in counter.add(elapsed.first, published)]
         return Beat(elapsed, made, closed)

@@ -80,9 +80,13 @@ class Streams:
         """Start a stream above its watermark."""
         if self._settings.policy is not None and name in self._settings.policy.streams:
             self._stated[name] = self._settings.policy.streams[name]
-        outside = self._alarms.holds(name, self._stated[name])
         self.running[name] = Stream(
-            name, source, policy, clock=self._clock, device=self._config.device, outside=outside
+            name,
+            source,
+            policy,
+            clock=self._clock,
+            device=self._config.device,
+            stop_from=self._alarms.stop_from(name, self._stated[name]),
         )
 
     def beat(

@@ -22,18 +22,19 @@ COARSE_MS = 3_600_000
 
 
 class StreamWatch:
-    """The watch over one stream. `outside` says that its alarm was raised in an earlier run of the agent."""
+    """The watch over one stream. If its alarm was raised in an earlier run, `stop_from` is the tick that it gave."""
 
-    def __init__(self, policy: StreamPolicy, *, outside: bool = False) -> None:
+    def __init__(self, policy: StreamPolicy, *, stop_from: int | None = None) -> None:
         self.policy = policy
-        self.warned = outside
+        self.warned = stop_from is not None
         """Whether the states do not look like Θ: the evidence has passed the lower threshold."""
-        self.outside = outside
+        self.outside = stop_from is not None
         """Whether the alarm was raised: the evidence has passed the higher threshold."""
         self._theta: ThetaMessage | None = None
         self._test: ThetaTest | None = None
         self._next: int | None = None
-        self._stop_from = 0
+        self.stop_from = stop_from or 0
+        """The first tick of which nothing is published after the alarm, if the policy asks for a stop."""
 
     @property
     def ticks(self) -> int:
@@ -59,11 +60,13 @@ class StreamWatch:
         if evidence >= 1 / ALARM:
             self.outside = True
             coarse = max(1, COARSE_MS // self.policy.period_ms)
-            self._stop_from = -(-self._next // coarse) * coarse
+            self.stop_from = -(-self._next // coarse) * coarse
 
-    def stopped(self, tick: int) -> bool:
-        """Whether nothing is published of a beat that begins with this tick."""
-        return self.outside and self.policy.outside_theta == "stop" and tick >= self._stop_from
+    def end(self, end: int) -> int:
+        """The end of what is published of the ticks before `end`."""
+        if not self.outside or self.policy.outside_theta != "stop":
+            return end
+        return min(end, self.stop_from)
 
     def substitutes(self, count: int) -> list[int] | None:
         """What to perturb in place of `count` states: stand-ins after an alarm, unless the policy only warns."""

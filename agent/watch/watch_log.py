@@ -43,6 +43,6 @@ class WatchLog:
             )
         if watch.outside and policy.outside_theta != "warn":
             before = self._alarms.save_error
-            self._alarms.add(stream, stated)
+            self._alarms.add(stream, stated, watch.stop_from)
             if self._alarms.save_error not in {None, before}:
                 self._log.error("alarm_not_saved", stream=stream, error=self._alarms.save_error)

@@ -25,9 +25,9 @@ HOUR = 7200
 Action = Literal["warn", "stop", "stand-in"]
 
 
-def watch(action: Action = "warn", *, outside: bool = False) -> StreamWatch:
+def watch(action: Action = "warn", *, stop_from: int | None = None) -> StreamWatch:
     policy = stream_policy(period_ms=500, outside_theta=action, stand_in="high")
-    found = StreamWatch(policy, outside=outside)
+    found = StreamWatch(policy, stop_from=stop_from)
     found.follow(WIDE)
     return found
 
@@ -73,36 +73,33 @@ def test_states_within_theta_are_published_as_they_are(action: Action) -> None:
     found.compare(0, states)
     assert not found.warned
     assert found.substitutes(5000) is None
-    assert not found.stopped(5000)
+    assert found.end(5000) == 5000
 
 
 def test_by_default_an_alarm_changes_nothing_that_is_published() -> None:
     found, tick = alarmed("warn")
     assert found.substitutes(3) is None
-    assert not found.stopped(tick + 100 * HOUR)
+    assert found.end(tick + 100 * HOUR) == tick + 100 * HOUR
 
 
 def test_the_stand_in_takes_the_place_of_the_states() -> None:
     """From the beat on in which the alarm is raised; for whatever comes, and nothing stops."""
     found, tick = alarmed("stand-in")
     assert found.substitutes(3) == [1, 1, 1]
-    assert not found.stopped(tick + 100 * HOUR)
+    assert found.end(tick + 100 * HOUR) == tick + 100 * HOUR
 
 
 def test_a_stop_waits_for_the_end_of_the_hour_with_the_stand_in() -> None:
     found, _ = alarmed("stop")
     assert found.substitutes(3) == [1, 1, 1]
-    assert not found.stopped(11 * HOUR - 1)
-    assert found.stopped(11 * HOUR)
-    again, _ = alarmed("stop")
-    assert [again.stopped(11 * HOUR + n) for n in (-1, 0)] == [False, True]
+    assert [found.end(11 * HOUR + n) - 11 * HOUR for n in (-1, 0, 1)] == [-1, 0, 0]
 
 
 def test_after_a_restart_an_alarm_still_holds() -> None:
-    assert watch("stop", outside=True).stopped(0)
-    assert not watch("stop", outside=False).stopped(0)
-    assert watch("stand-in", outside=True).substitutes(1) == [1]
-    assert watch("warn", outside=True).substitutes(1) is None
+    assert watch("stop", stop_from=100).end(200) == 100
+    assert watch("stop").end(200) == 200
+    assert watch("stand-in", stop_from=0).substitutes(1) == [1]
+    assert watch("warn", stop_from=0).substitutes(1) is None
 
 
 def test_another_theta_begins_anew_and_an_alarm_stays() -> None:
@@ -207,7 +204,7 @@ def published(path: tuple[int, ...], action: Action, theta: BinaryTheta) -> tupl
     for tick, state in enumerate(path):
         if tick < LENGTH - 1:  # a stop after the last tick would not be seen
             found.compare(tick, [state])
-        sent += [None] if found.stopped(tick) else found.substitutes(1) or [state]
+        sent += [None] if found.end(tick + 1) <= tick else found.substitutes(1) or [state]
     return sent, found.outside
 
 

@@ -20,6 +20,7 @@ from hushmq.agent.sources.tick import tick_at
 from hushmq.agent.status_socket import read_report
 from hushmq.agent.stream import Stream
 from hushmq.agent.watch import stream_watch
+from hushmq.agent.watch.raised_alarms import RaisedAlarms
 from hushmq.broker.contract.messages import Batch, decode, encode
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.packing import unpack
@@ -212,7 +213,7 @@ def test_ticks_missed_while_a_stream_is_stopped_are_not_filled() -> None:
     hands = Hands()
     source = OfferedSource(Resampler(hands.clock(), PERIOD_MS))
     policy_ = stream_policy(outside_theta="stop", fill_s=3600)
-    stream = Stream("motion", source, policy_, clock=hands.clock(), outside=True)
+    stream = Stream("motion", source, policy_, clock=hands.clock(), stop_from=0)
     watermark = tick_at(hands.wall_ns, PERIOD_MS) - 500
     stream.use(noise(), watermark, resume=True)
     hands.run(100 * PERIOD_MS)
@@ -220,3 +221,27 @@ def test_ticks_missed_while_a_stream_is_stopped_are_not_filled() -> None:
     assert beat.elapsed is not None
     assert beat.elapsed.missed > 400
     assert (beat.made, beat.closed) == ([], [])
+
+
+def test_restarted_within_the_hour_of_its_alarm_a_stream_goes_on_to_its_end(tmp_path: Path) -> None:
+    """It would otherwise show when it was restarted, and how long before the end of the hour the alarm was raised."""
+    hands = Hands()
+    policy_ = stream_policy(outside_theta="stop", fill_s=7200)
+    now = tick_at(hands.wall_ns, PERIOD_MS)
+    alarms = RaisedAlarms(tmp_path)
+    alarms.add("motion", policy_, now + 150)
+    stream = Stream(
+        "motion",
+        OfferedSource(Resampler(hands.clock(), PERIOD_MS)),
+        policy_,
+        clock=hands.clock(),
+        stop_from=RaisedAlarms(tmp_path).stop_from("motion", policy_),
+    )
+    stream.use(noise(), now - 100, resume=True)
+    last = now - 100
+    for _ in range(4):
+        hands.run(100 * PERIOD_MS)
+        for made in stream.beat(last, BEATS).made:
+            assert made.first == last + 1
+            last = made.last
+    assert last == now + 149
