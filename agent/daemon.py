@@ -28,7 +28,7 @@ from hushmq.agent.sources.resample import HELD, Value
 from hushmq.agent.sources.tick import Clock, tick_at
 from hushmq.agent.status_socket import StatusSocket
 from hushmq.agent.storage.folder_lock import lock
-from hushmq.agent.storage.outbox import DiskFullError, MadeBatch, Outbox
+from hushmq.agent.storage.outbox import MadeBatch, NotStoredError, Outbox
 from hushmq.agent.storage.outbox_releases import MadeRelease
 from hushmq.agent.streams import Streams
 from hushmq.broker.contract.messages import Counted, Seen, Status, decode, encode
@@ -243,12 +243,16 @@ class AgentDaemon:
                 releases=releases or [],
                 delivered=delivered,
             )
-        except DiskFullError as error:
+        except NotStoredError as error:
             self._seen = seen | self._seen
             self._publisher.delivered |= set(delivered)
             ticks = sum(batch.last - batch.first + 1 for batch in made)
             self._not_stored += ticks
-            self._log.error("outbox_disk_full", error=str(error), ticks_not_stored=ticks)
+            self._log.error(
+                "outbox_disk_full" if error.disk_full else "outbox_not_written",
+                error=str(error),
+                ticks_not_stored=ticks,
+            )
             return
         except sqlite3.DatabaseError:
             self._recover()

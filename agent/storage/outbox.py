@@ -41,8 +41,13 @@ PATIENCE_S = 1.0
 """Seconds to wait for another process that has locked the file, such as a backup."""
 
 
-class DiskFullError(Exception):
-    """Raised when the disk is full: nothing of the beat was stored, and nothing of it will be sent."""
+class NotStoredError(Exception):
+    """Raised when a beat cannot be written: nothing of it was stored, and nothing of it will be sent."""
+
+    def __init__(self, error: sqlite3.Error) -> None:
+        super().__init__(str(error))
+        self.disk_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        """Whether the disk is full; else the file is locked by another process, or the disk fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +180,8 @@ class Outbox:
     ) -> None:
         """Commit one beat in one transaction: add what was made, delete what was seen, drop what exceeds the limits.
 
-        `periods` holds the period of each stream in `made`. Raises DiskFullError when the disk is full, and
-        sqlite3.DatabaseError when the file is corrupt: call `recover` then.
+        `periods` holds the period of each stream in `made`. Raises NotStoredError when the disk is full or
+        the file locked, and sqlite3.DatabaseError when the file is corrupt: call `recover` then.
         """
         draft = Draft(self.balances)
         seen = self._seen | dict(seen)
@@ -193,7 +198,7 @@ class Outbox:
                 self._save(draft)
                 stored = self.releases.save(self._db, releases, delivered)
         except sqlite3.OperationalError as error:
-            raise DiskFullError(str(error)) from None
+            raise NotStoredError(error) from None
         self.releases, self._seen = stored, left
         if draft.touched:
             draft.apply(self.balances)

@@ -140,6 +140,11 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The disk is full; the ticks of this batch are not stored and never used again.",
         "Free space on the device.",
     ),
+    "outbox_not_written": (
+        "The outbox could not be written: another process has locked it, or the disk fails. The ticks of this batch "
+        "are not stored and never used again.",
+        "See `error`; end what has locked the file, or check the disk.",
+    ),
     "outbox_unreadable": ("The outbox could not be read; sending is tried again.", "Check the disk."),
     "outbox_upgraded": (
         "The outbox has the tables of this release; its file was copied to `backup` before.",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushmq.agent.storage.outbox import DiskFullError, MadeBatch, Outbox
+from hushmq.agent.storage.outbox import MadeBatch, NotStoredError, Outbox
 from hushmq.agent.storage.outbox_balance import OVERHEAD
 from hushmq.broker.contract.messages import Counted
 from hushmq.broker.contract.problem import Problem
@@ -297,12 +297,28 @@ def test_a_full_disk_stores_nothing_of_the_beat_and_recovers(tmp_path: Path) -> 
     commit(outbox, made(1, 5))
     pages = outbox._db.execute("PRAGMA page_count").fetchone()[0]
     outbox._db.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(DiskFullError, match="full"):
+    with pytest.raises(NotStoredError, match="full") as caught:
         commit(outbox, made(6, 10, size=50_000))
+    assert caught.value.disk_full
     assert balances(outbox) == (5, 5, 5, 0)
     outbox._db.execute("PRAGMA max_page_count = 1000000")
     commit(outbox, made(11, 12))
     assert balances(outbox) == (12, 7, 7, 0)
+    outbox.close()
+
+
+def test_a_locked_outbox_is_not_called_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup that holds the file: nothing of the beat is stored, and the reason is the lock."""
+    monkeypatch.setattr("hushmq.agent.storage.outbox.PATIENCE_S", 0.05)
+    outbox = opened(tmp_path)
+    other = sqlite3.connect(tmp_path / "outbox.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(NotStoredError, match="locked") as caught:
+        commit(outbox, made(1, 5))
+    assert not caught.value.disk_full
+    other.close()
+    commit(outbox, made(6, 7))
+    assert balances(outbox) == (7, 2, 2, 0)
     outbox.close()
 
 
