@@ -4,8 +4,8 @@ A policy is applied if and only if
 
 - an ops key has signed it, it is for this cohort, and its version is above the applied one;
 - every audience's ε is within the device's limit, which holds for all streams of one account together;
-- no stream in use changes its period or its stride (ticks of another period are other instants), and none of the
-  applied policy its number of states (an account belongs to one chain model).
+- no stream in use changes its period or its stride (ticks of another period are other instants), and none its
+  number of states (an account belongs to one chain model), also where a policy in between did not name it.
 
 A noise setting is applied if and only if
 
@@ -18,7 +18,9 @@ A noise setting is applied if and only if
 
 Otherwise nothing changes, and `status` reports the reason.
 
-The settings applied last are stored as they were received, and verified again in full when they are read.
+Settings are stored as they were received, and verified again in full when they are read. One that has been received
+replaces the one before it on disk when the streams follow it: an agent that ends in between fills the ticks of before
+with the setting that was in force then.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
 from hushmq.agent.agent_config import TrustSection
-from hushmq.agent.storage.outbox_mark import replace_durably
+from hushmq.agent.storage.outbox_mark import move_durably, replace_durably
 from hushmq.broker.contract.account_share import priced_streams
 from hushmq.broker.contract.messages import NoiseSetting, Refusal, decode
 from hushmq.broker.contract.operator_loss import operator_loss, windows_loss
@@ -58,6 +61,22 @@ class Trust:
             epsilon_max=section.epsilon_max,
             rho_min=section.rho_min,
         )
+
+
+class Kept(StrEnum):
+    """Settings on disk, by the ending of their files."""
+
+    FOLLOWED = ".json"
+    RECEIVED = ".received"
+    """Verified, and not yet followed by the streams when the agent ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """What stored settings have changed, and those that are refused now."""
+
+    changed: bool
+    refused: list[Rejected]
 
 
 @contextmanager
@@ -167,21 +186,34 @@ class Settings:
         """Why the setting applied last could not be stored; None if it was."""
         self._early: dict[Address, bytes] = {}
 
-    def load(self, periods: Mapping[str, int]) -> list[Rejected]:
-        """Apply the stored settings; returns the refusals, since keys or limits may have changed since."""
-        refused = []
+    def load(self, periods: Mapping[str, int], kept: Kept = Kept.FOLLOWED) -> LoadedSettings:
+        """Apply stored settings; some may be refused, since keys or limits may have changed since."""
+        changed, refused = False, []
         stored: list[tuple[Path, Callable[[bytes], bool]]]
         stored = [(self._policy_path, lambda payload: self._apply_policy(payload, periods))]
         stored += [
             (self._noise_path(stream), partial(self._apply_noise, stream)) for stream in sorted(self._named)
         ]
         for path, apply in stored:
-            if path.exists():
+            found = path.with_suffix(kept)
+            if found.exists():
                 try:
-                    apply(path.read_bytes())
+                    changed |= apply(found.read_bytes())
                 except Rejected as rejected:
                     refused.append(rejected)
-        return refused
+                    if kept is Kept.RECEIVED:
+                        found.unlink()
+        return LoadedSettings(changed, refused)
+
+    def followed(self) -> None:
+        """The streams follow what was received: from now on it is what an absence is filled with."""
+        for path in (self._policy_path, *map(self._noise_path, sorted(self._named))):
+            received = path.with_suffix(Kept.RECEIVED)
+            if received.exists():
+                try:
+                    move_durably(received, path)
+                except OSError as error:
+                    self.save_error = error.strerror
 
     def offer(self, address: Address, payload: bytes, periods: Mapping[str, int]) -> bool:
         """Apply and store a pushed setting. Returns whether something changed; raises Rejected if it is refused."""
@@ -227,7 +259,7 @@ class Settings:
     def _store(self, path: Path, payload: bytes) -> None:
         """Store a setting. One that cannot be stored stays applied, because it may demand more noise."""
         try:
-            replace_durably(path, payload)
+            replace_durably(path.with_suffix(Kept.RECEIVED), payload)
             self.save_error = None
         except OSError as error:
             self.save_error = error.strerror
@@ -243,15 +275,26 @@ class Settings:
                 policy, self._trust, cohort=self._cohort, device=self._device, periods=periods
             )
         for name, stream in policy.streams.items():
-            old = self.policy.streams.get(name) if self.policy is not None else None
-            if old is not None and len(old.states) != len(stream.states):
+            used = self._states_of(name)
+            if used not in {None, len(stream.states)}:
                 raise Rejected(
                     Reason.STATES_CHANGED,
-                    f"{name}: {len(old.states)} states are in use, and their number never changes: give it a new name",
+                    f"{name}: {used} states are in use, and their number never changes: give it a new name",
                 )
         self.policy, self.streams = policy, priced
         self.noise, self.noise_refusals = {}, {}
         return True
+
+    def _states_of(self, stream: str) -> int | None:
+        """How many states a stream has, or had under the last policy that named it; None if none has."""
+        if self.policy is not None and stream in self.policy.streams:
+            return len(self.policy.streams[stream].states)
+        # The setting of a stream stays on disk when a policy no longer names it.
+        for path in (self._noise_path(stream).with_suffix(kept) for kept in Kept):
+            if path.exists():
+                with suppress(Rejected):
+                    return decode(Signed[NoiseSetting], path.read_bytes()).message.theta.k
+        return None
 
     def _apply_noise(self, stream: str, payload: bytes, address: Address | None = None) -> bool:
         setting = verify(NoiseSetting, payload, self._trust.calibrator)

@@ -18,7 +18,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from hushmq.agent.accept_settings import Settings, Trust
+from hushmq.agent.accept_settings import Kept, Settings, Trust
 from hushmq.agent.agent_config import Config
 from hushmq.agent.device_report import Report
 from hushmq.agent.device_status import report, status
@@ -42,6 +42,9 @@ STOP_S = 3.5
 """Seconds within which a stop is complete, whatever the brokers do."""
 AHEAD_S = 3600
 """How far ahead of this clock another's may run: a tick beyond it cannot have been counted, whatever `seen` says."""
+FRESH_MS = 30_000
+"""So long after a beat all ticks since then may carry a setting that has just come: the calibrator allows for clocks
+that differ by a minute."""
 SEEN_S = 3.0
 """So long after the first connection of a folder that was in use, the retained `seen` has arrived if there is one."""
 MISSED_BEATS = 3
@@ -145,9 +148,9 @@ class AgentDaemon:
                 self._log.error("outbox_corrupt", set_aside=str(self._outbox.set_aside))
             if self._outbox.backup is not None:
                 self._log.info("outbox_upgraded", backup=str(self._outbox.backup))
-            for rejected in self._settings.load(self._periods()):
-                self._log.warning("stored_setting_refused", reason=rejected.reason, detail=rejected.detail)
+            self._load_settings(Kept.FOLLOWED)
             self._streams.follow_settings(resume=True)
+            self._settings_changed = self._load_settings(Kept.RECEIVED)
             self._connection.start()
             self._systemd.notify("READY=1")
             self._loop()
@@ -324,15 +327,33 @@ class AgentDaemon:
         if self._settings.save_error is not None:
             self._log.error("setting_not_saved", error=self._settings.save_error)
 
+    def _load_settings(self, kept: Kept) -> bool:
+        """Apply stored settings, and return whether there were any."""
+        found = self._settings.load(self._periods(), kept)
+        for rejected in found.refused:
+            self._log.warning("stored_setting_refused", reason=rejected.reason, detail=rejected.detail)
+        return found.changed
+
     def _follow_settings(self) -> None:
         """Follow new settings once all that has elapsed, an absence included, is stored under those before them.
 
-        A tick must not carry a setting that was issued after it: the calibrator refuses such a batch.
+        A tick must not carry a setting that was issued after it: the calibrator refuses such a batch. Where presence is
+        hidden, a batch must not be cut short for it either: long beats are waited for.
         """
-        self._beat(final=not self._config.publish.hidden)
+        hidden = self._config.publish.hidden
+        self._settings_changed = True
+        if hidden and self._streams.publishing and self._since_beat_ms() > FRESH_MS:
+            return
+        self._beat(final=not hidden)
         self._settings_changed = self._streams.behind
         if not self._settings_changed:
             self._streams.follow_settings()
+            self._settings.followed()
+
+    def _since_beat_ms(self) -> int:
+        """Milliseconds since the last beat, by the wall clock."""
+        wall = self._clock.wall()
+        return wall // 1_000_000 - self._schedule.last_beat_ms(wall)
 
     def _on_seen(self, seen: Seen) -> None:
         """Delete counted batches with the next beat's commit, or now if no beat will follow."""

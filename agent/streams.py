@@ -43,6 +43,11 @@ class Streams:
         """How far apart the published ticks of each stream that runs are, in milliseconds."""
         return {name: stream.policy.stride_ms for name, stream in self.running.items()}
 
+    @property
+    def publishing(self) -> bool:
+        """Whether some stream has a noise setting, so that its ticks are published."""
+        return any(stream.setting is not None for stream in self.running.values())
+
     def follow_settings(self, *, resume: bool = False) -> None:
         """Start, restart and stop streams to match the policy and the noise settings in force.
 

@@ -83,6 +83,11 @@ def replace_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    move_durably(fresh, path)
+
+
+def move_durably(fresh: Path, path: Path) -> None:
+    """Move a file over another one of the same folder, durably."""
     fresh.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:

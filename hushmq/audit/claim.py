@@ -66,7 +66,7 @@ def claim_of_agent(path: Path, stream: str | None) -> Claim:
         streams=config.streams,
     )
     try:
-        refused = settings.load({})
+        refused = settings.load({}).refused
     except OSError as error:
         raise Problem(f"{error.filename}: {error.strerror}; run the audit as the agent's user") from None
     if refused:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hushmq.agent.accept_settings import Settings, Trust
+from hushmq.agent.accept_settings import Kept, LoadedSettings, Settings, Trust
 from hushmq.broker.contract.message_base import Message
 from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage, binary_noise_of
@@ -200,8 +200,9 @@ def test_noise_that_arrived_before_its_policy_is_applied_with_it(tmp_path: Path,
 def test_the_last_good_settings_are_verified_again_and_used_after_a_restart(
     settings: Settings, tmp_path: Path
 ) -> None:
+    settings.followed()
     again = fresh(tmp_path)
-    assert again.load({"motion": 2}) == []
+    assert again.load({"motion": 2}).refused == []
     assert (again.policy, again.noise) == (settings.policy, settings.noise)
 
 
@@ -216,18 +217,41 @@ def test_the_last_good_settings_are_verified_again_and_used_after_a_restart(
 def test_stored_settings_are_refused_when_the_device_s_file_no_longer_allows_them(
     settings: Settings, tmp_path: Path, change: dict[str, Any], reasons: list[Reason]
 ) -> None:
+    settings.followed()
     again = fresh(tmp_path, **change)
-    assert [rejected.reason for rejected in again.load({})] == reasons
+    assert [rejected.reason for rejected in again.load({}).refused] == reasons
     assert again.noise == {}
 
 
 def test_a_setting_that_cannot_be_stored_is_applied(settings: Settings, tmp_path: Path) -> None:
     """A setting that cannot be stored is applied, because it may demand more noise; the error is reported."""
-    blocked = tmp_path / "settings" / "noise-motion.json.new"
+    blocked = tmp_path / "settings" / "noise-motion.received.new"
     blocked.mkdir()
     assert settings.offer(NOISE, sign(noise(6, policy=3)), {})
     assert settings.noise["motion"].version == 6
     assert settings.save_error is not None
+
+
+def test_what_was_received_and_not_followed_replaces_nothing(settings: Settings, tmp_path: Path) -> None:
+    """Until the streams follow it, an absence is filled with what was in force; then it is taken up again."""
+    settings.followed()
+    settings.offer(NOISE, sign(noise(6, policy=3)), {})
+    again = fresh(tmp_path)
+    assert again.load({}).changed
+    assert again.noise["motion"].version == 5
+    assert again.load({}, Kept.RECEIVED) == LoadedSettings(True, [])
+    assert again.noise["motion"].version == 6
+    again.followed()
+    assert not again.load({}, Kept.RECEIVED).changed
+    once_more = fresh(tmp_path)
+    once_more.load({})
+    assert once_more.noise["motion"].version == 6
+
+
+def test_what_was_received_and_is_refused_now_is_deleted(settings: Settings, tmp_path: Path) -> None:
+    again = fresh(tmp_path, ops=STRANGER)
+    assert again.load({}, Kept.RECEIVED).refused
+    assert not again.load({}, Kept.RECEIVED).refused
 
 
 def test_a_message_never_shows_what_it_was_given() -> None:

@@ -119,3 +119,25 @@ def test_an_absence_is_filled_with_the_setting_that_was_in_force_before(
         assert then <= min(firsts[3])
         counted = sorted(peer.counted["motion"])
         assert counted == list(range(watermark, counted[-1] + 1))
+
+
+def test_killed_while_it_catches_up_it_goes_on_with_the_setting_of_before(
+    nats: BrokerProcess, tmp_path: Path
+) -> None:
+    """A setting that came meanwhile was received and not followed: no tick of the absence carries it."""
+    config, log = write_config(tmp_path, nats.port, publish=BEAT), tmp_path / "log"
+    watermark = left_behind(config, 6 * LONGEST)
+    with Peer(nats) as peer:
+        peer.push(policy())
+        since = time.time_ns() // (PERIOD_MS * 1_000_000)
+        peer.push(noise(2))
+        code = CRASH.format(
+            module="hushmq.agent.accept_settings", owner="Settings", name="_store", after=True, nth=1
+        )
+        with process(config, code=code, log=log) as child:
+            assert child.wait(30) == -signal.SIGKILL
+        with running(config):
+            wait_until(lambda: peer.batches and peer.batches[-1].noise == 2, 60)
+        assert min(batch.first for batch in peer.batches if batch.noise == 2) >= since
+        counted = sorted(peer.counted["motion"])
+        assert counted == list(range(watermark, counted[-1] + 1))

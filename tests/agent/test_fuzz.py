@@ -57,6 +57,7 @@ def test_no_setting_ends_the_agent_or_weakens_its_noise(tmp_path: Path) -> None:
                 found.offer(address, changed(address, rng.choice((2, 3, 5, 6, 7)), rng), {"motion": 2})
             for applied in found.noise.values():
                 assert applied.noise.least_probability() >= 0.001, number
+        found.followed()
         again = fresh(folder)
         again.load({"motion": 2})
         assert (again.policy, again.noise) == (found.policy, found.noise), number

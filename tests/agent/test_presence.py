@@ -23,8 +23,8 @@ from hushmq.broker.contract.messages import Batch, Status, decode
 from hushmq.broker.contract.policy_message import DeviceWindow, Labels, Policy, Threshold
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.provision.broker_process import BrokerProcess
-from tests.agent.clocks import Hands
-from tests.agent.peer import noise, policy, wait_until, write_config
+from tests.agent.clocks import MS, Hands
+from tests.agent.peer import noise, policy, sign, wait_until, write_config
 from tests.agent.transcript import Driven, Sent, Wire, driven, store_settings
 from tests.broker.plain import Plain
 
@@ -345,6 +345,32 @@ def test_a_restart_within_the_limit_leaves_no_trace_where_presence_is_hidden(tmp
         statuses = [decode(Status, what.encode()) for topic, what in each if "/status/" in topic]
         assert statuses
         assert all(status.online is None for status in statuses)
+
+
+def test_a_setting_is_carried_by_no_tick_long_before_it_where_presence_is_hidden(tmp_path: Path) -> None:
+    """Beats of two minutes: a setting that comes between two of them is followed right after the next.
+
+    Batches are as long as ever, and the calibrator, which allows for clocks a minute apart, refuses none of them.
+    """
+    config = write_config(tmp_path, source='kind = "offer"', publish='beat_ms = 120000\npresence = "hidden"')
+    store_settings(config, policy(period_ms=1000), noise(1))
+    hands, wire, came_ms = Hands(), Wire(), 0
+    with driven(config, hands, wire) as agent:
+        schedule = agent.agent._schedule
+        hands.run(schedule.wait_ns(hands.wall_ns) // MS)
+        for number in range(12):
+            agent.beat()
+            hands.run(100_000)
+            if number == 5:
+                came_ms = hands.wall_ns // MS
+                agent.agent._on_message(Topics("test").noise("motion"), sign(noise(2)))
+                assert agent.agent._settings.noise["motion"].version == 2
+            hands.run(20_000)
+    batches = [decode(Batch, payload) for payload in dict.fromkeys(wire.batches)]
+    assert {batch.count for batch in batches[1:]} == {120}
+    firsts = {version: [one.first for one in batches if one.noise == version] for version in (1, 2)}
+    assert max(firsts[1]) + 120 == min(firsts[2])
+    assert min(firsts[2]) * 1000 > came_ms - 60_000
 
 
 def test_a_status_is_sent_at_fixed_moments_where_presence_is_hidden(tmp_path: Path) -> None:

@@ -210,6 +210,7 @@ def test_binary_noise_is_refused_for_a_theta_of_many_states() -> None:
 
 def test_the_number_of_states_never_changes(settings: Settings, tmp_path: Path) -> None:
     """A policy that changes a stream's number of states is refused, also after a restart; a new name is accepted."""
+    settings.followed()
     two = sign(peer.policy(4))
     for found in (settings, fresh(tmp_path)):
         found.load({})
@@ -219,6 +220,12 @@ def test_the_number_of_states_never_changes(settings: Settings, tmp_path: Path) 
         assert found.policy == activity_policy(3)
     other = peer.policy(4).model_copy(update={"streams": {"light": peer.stream_policy()}})
     assert settings.offer(POLICY, sign(other), {})
+    settings.followed()
+    again = fresh(tmp_path)
+    again.load({})
+    for found in (settings, again):  # also where a policy in between did not name the stream
+        with pytest.raises(Rejected, match="4 states are in use"):
+            found.offer(POLICY, sign(peer.policy(5)), {})
 
 
 def test_windows_and_stream_are_proved_together(tmp_path: Path) -> None:
@@ -280,11 +287,12 @@ def test_a_theta_that_may_not_mix_has_no_finite_loss(tmp_path: Path) -> None:
 
 def test_the_last_valid_settings_are_loaded_without_a_broker(settings: Settings, tmp_path: Path) -> None:
     """Stored settings are verified again in full: a device that now requires more noise refuses them."""
+    settings.followed()
     again = fresh(tmp_path)
-    assert again.load({}) == []
+    assert again.load({}).refused == []
     assert (again.policy, again.noise) == (settings.policy, settings.noise)
     stricter = fresh(tmp_path, rho_min=0.2)
-    assert [rejected.reason for rejected in stricter.load({})] == [Reason.NOISE_BELOW_FLOOR]
+    assert [rejected.reason for rejected in stricter.load({}).refused] == [Reason.NOISE_BELOW_FLOOR]
     assert stricter.noise == {}
 
 

@@ -78,7 +78,7 @@ class Driven:
         self.agent = AgentDaemon(load(config, {}), log=logger("debug", "json", self.log), clock=hands.clock())
         self.agent._connection = self.agent._publisher._connection = cast("Connection", wire)
         self.agent._wait_for_seen = None  # `seen` has come: on this wire nobody is ever away
-        refused = self.agent._settings.load(self.agent._periods())
+        refused = self.agent._settings.load(self.agent._periods()).refused
         assert not refused, [str(one) for one in refused]
         self.agent._streams.follow_settings(resume=True)
 
@@ -95,6 +95,8 @@ class Driven:
         agent._beat()
         while agent._streams.behind:
             agent._beat()
+        if agent._settings_changed:
+            agent._follow_settings()
         agent._handle_posted(0)
         agent._send(now)
         agent._publish_status(now)
