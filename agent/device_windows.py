@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import ceil
 
 from hushmq.agent.storage.outbox_releases import MadeRelease
-from hushmq.broker.contract.messages import NoiseSetting, Release, encode
+from hushmq.broker.contract.messages import NoiseSetting, Release, SharedBy, encode
 from hushmq.broker.contract.operator_loss import windows_loss
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.release_times import release_times
@@ -72,9 +72,16 @@ class WindowCounter:
 
 
 def release(
-    closed: ClosedWindow, stream: str, policy: StreamPolicy, setting: NoiseSetting, *, device: str, entry: int
+    closed: ClosedWindow,
+    stream: str,
+    policy: StreamPolicy,
+    setting: NoiseSetting,
+    *,
+    device: str,
+    entry: int,
+    account: SharedBy | None = None,
 ) -> MadeRelease:
-    """Draw the noise of a closed window and encode its release."""
+    """Draw the noise of a closed window and encode its release; `account` says who shares it, if any."""
     scale, ticks = policy.device_windows[closed.window].scale, sum(closed.counts)
     counts = tuple(count + discrete_laplace(Fraction(scale)) for count in closed.counts)
     if len(counts) == 2:
@@ -101,6 +108,7 @@ def release(
         adversary=policy.adversary,
         theta=setting.theta,
         entry=entry,
+        account=account,
         **release_times(closed.first, closed.last, policy.period_ms),
     )
     return MadeRelease(stream, closed.window, closed.first, encode(message))

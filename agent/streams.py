@@ -18,6 +18,8 @@ from hushmq.agent.storage.outbox_releases import MadeRelease
 from hushmq.agent.stream import Stream
 from hushmq.agent.watch.raised_alarms import RaisedAlarms
 from hushmq.agent.watch.watch_log import WatchLog
+from hushmq.broker.contract.account_share import priced_streams
+from hushmq.broker.contract.messages import SharedBy
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
 
@@ -37,6 +39,8 @@ class Streams:
         self._watch_log = WatchLog(self._alarms, log)
         self._stated: dict[str, StreamPolicy] = {}
         """By stream the policy as ops stated it; what a stream follows also depends on those that share its account."""
+        self._shared_by: dict[str, SharedBy | None] = {}
+        """By stream who shares its account."""
 
     @property
     def periods(self) -> dict[str, int]:
@@ -85,6 +89,8 @@ class Streams:
         """Start a stream above its watermark."""
         if self._settings.policy is not None and name in self._settings.policy.streams:
             self._stated[name] = self._settings.policy.streams[name]
+            priced = priced_streams(self._settings.policy, self._config.device)[name]
+            self._shared_by[name] = priced.shared_by
         self.running[name] = Stream(
             name,
             source,
@@ -133,7 +139,10 @@ class Streams:
             first, entry = self._outbox.releases.released.get((name, window.window), (None, 0))
             entry += 1 + sum(other.window == window.window for other in made)
             if first is None or window.first > first:
-                made.append(release(window, name, policy, setting, device=self._config.device, entry=entry))
+                device, account = self._config.device, self._shared_by.get(name)
+                made.append(
+                    release(window, name, policy, setting, device=device, entry=entry, account=account)
+                )
         return made
 
     def _watermark(self, stream: str) -> int:

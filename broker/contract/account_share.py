@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from hushmq.broker.contract.messages import SharedBy
 from hushmq.broker.contract.policy_message import Assumption, Audiences, Policy, StreamPolicy
 from hushmq.broker.contract.theta_message import ThetaMessage, theta_message
 from hushmq.pufferfish.coupling import coupled_parts
@@ -39,6 +40,11 @@ class PricedStream:
     def alone(self) -> bool:
         """Whether nothing else shares its account."""
         return len(self.members) == 1 and self.devices == 1
+
+    @property
+    def shared_by(self) -> SharedBy | None:
+        """Whose account it is, for readers of its loss; None where it is this stream's alone."""
+        return None if self.alone else SharedBy(streams=self.members, devices=self.devices)
 
 
 def priced_streams(policy: Policy, device: str | None = None) -> dict[str, PricedStream]:

@@ -103,7 +103,7 @@ class FollowedPolicy:
             raise Rejected(Reason.STALE_VERSION, f"policy {policy.version} is not newer than {self.version}")
         before, self._refused = self._refused, max(self._refused, policy.version)
         for name, stream in policy.streams.items():
-            _check_unchanged(name, self.last_streams.get(name), stream)
+            _check_unchanged(name, self.last_streams.get(name) or _last_named(db, name), stream)
             _check_states(db, name, stream)
         check(policy)
         self._refused = before
@@ -159,6 +159,18 @@ def _keep_superseded(db: Connection) -> None:
         db.execute(
             insert(store.superseded_policy).values(version=row.version, until=until, payload=row.payload)
         )
+
+
+def _last_named(db: Connection, name: str) -> StreamPolicy | None:
+    """A stream as the last superseded policy that named it had it: one that comes back continues its ledger."""
+    kept = store.superseded_policy
+    for (payload,) in db.execute(select(kept.c.payload).order_by(kept.c.version.desc())):
+        found = decode_stored(payload)
+        if isinstance(found, Rejected):
+            found = decode_apart(payload)
+        if not isinstance(found, Rejected) and name in found.streams:
+            return found.streams[name]
+    return None
 
 
 def _check_states(db: Connection, name: str, new: StreamPolicy) -> None:

@@ -198,6 +198,7 @@ def _sum(messages: list[Release], policy: StreamPolicy, *, number: int) -> Relea
         adversary=policy.adversary,
         theta=one.theta,
         entry=number,
+        account=one.account,
         **release_times(one.first, one.last, policy.period_ms),
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hushmq.agent.accept_settings import Settings, Trust
+from hushmq.broker.contract.account_share import priced_streams
 from hushmq.broker.contract.messages import NoiseSetting
 from hushmq.broker.contract.noise_message import BinaryNoiseMessage
 from hushmq.broker.contract.policy_message import Assumption, DeviceWindow, Group, Policy, StreamPolicy
@@ -15,7 +16,9 @@ from hushmq.broker.contract.problem import Reason, Rejected
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, theta_message
 from hushmq.broker.contract.topics import Address
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from tests.agent.peer import CALIBRATOR, DEVICE, NARROW, OPS, WIDE, sign, stream_policy
+from tests.agent.clocks import Hands
+from tests.agent.peer import CALIBRATOR, DEVICE, NARROW, OPS, WIDE, noise, sign, stream_policy, write_config
+from tests.agent.transcript import Wire, driven, store_settings
 
 POLICY = Address("test", "policy")
 SLOWER = theta_message(BinaryTheta(0.1, 0.3, 0.1, 0.3))
@@ -115,3 +118,24 @@ def test_a_policy_whose_streams_cannot_be_joined_is_refused_with_its_remedy(tmp_
         settings.offer(POLICY, json.dumps(older).encode(), {})
     assert caught.value.reason == Reason.MALFORMED
     assert settings.policy == policy()
+
+
+def test_a_release_of_the_device_names_who_shares_its_account(tmp_path: Path) -> None:
+    """Its loss is that of the account: whoever reads it sees of which streams and how many devices."""
+    window = {"own": DeviceWindow(ticks=5, scale=400.0)}
+    group = {"home": Group(devices=(DEVICE, "wearable-2"))}
+    stated = policy(group, motion=stream_policy(device_windows=window), light=stream_policy())
+    config = write_config(tmp_path, source='kind = "offer"', publish="beat_ms = 100")
+    share = priced_streams(stated, DEVICE)["motion"].policy.tilt_share
+    tilt = stated.streams["motion"].device_window_tilt
+    best = WIDE.chains.optimal_noise(2.0, "informed", tilt, share * (1 - 1e-9))
+    setting = noise(noise=BinaryNoiseMessage(rho0=best.rho0, rho1=best.rho1))
+    store_settings(config, stated, setting)
+    hands, wire = Hands(), Wire()
+    with driven(config, hands, wire) as agent:
+        for _ in range(5):
+            hands.run(100)
+            agent.beat()
+    releases = [json.loads(what) for _, topic, what, _ in wire.sent if "/release/" in topic]
+    assert releases
+    assert all(one["account"] == {"streams": ["motion", "light"], "devices": 2} for one in releases)

@@ -79,6 +79,22 @@ def test_a_stream_that_comes_back_has_as_many_states_as_before(tmp_path: Path) -
         assert here.cohort.policy == policy(4)
 
 
+@pytest.mark.parametrize("change", [{"period_ms": 2000}, {"stride": 2}])
+def test_a_stream_that_comes_back_has_the_period_of_before(tmp_path: Path, change: dict[str, int]) -> None:
+    """Its ledger counts in ticks of that period, or in such strides, whatever policies were in between."""
+    others = [
+        Policy(version=version, cohort="test", streams={"other": stream_policy()}) for version in (2, 3)
+    ]
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        for message in (*others, policy(4, **change)):
+            here.cohort.receive([Arrived(TOPICS.policy, signed(message))])
+        assert here.cohort.rejected == {Reason.PERIOD_CHANGED: 1}
+        assert here.cohort.policy == others[1]
+        here.cohort.receive([Arrived(TOPICS.policy, signed(policy(5)))])
+        assert here.cohort.policy == policy(5)
+
+
 def test_superseded_policies_are_kept(tmp_path: Path) -> None:
     """What was promised under an old policy can be checked: its signed bytes, and until when it was followed."""
     with desk(sqlite(tmp_path)) as here:
