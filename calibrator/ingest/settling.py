@@ -23,6 +23,8 @@ class Settling:
         self._to_take: int | None = None
         self._settled = False
         self._complete_since: float | None = None
+        self._asked_at: float | None = None
+        self._waited = False
 
     def settled(self, *, connected: bool) -> bool:
         """To be asked at every turn; once True it stays so."""
@@ -40,12 +42,15 @@ class Settling:
     def caught_up(self, *, connected: bool, grace_s: float) -> bool:
         """Whether nothing has kept batches from us for the whole grace: windows may close.
 
-        They close by the clock, whatever arrived. So after a start or a break what devices kept for us comes first.
+        They close by the clock, whatever arrived. So after a start or a break what devices kept for us comes first, and
+        after a turn that took longer than the grace what came meanwhile; then they close, however slow we are.
         """
         if not (connected and self.settled(connected=connected)):
             self._complete_since = None
             return False
         now = time.monotonic()
-        if self._complete_since is None:
+        slow = self._asked_at is not None and now - self._asked_at > grace_s
+        self._asked_at, self._waited = now, slow and not self._waited
+        if self._complete_since is None or self._waited:
             self._complete_since = now
         return now - self._complete_since >= grace_s

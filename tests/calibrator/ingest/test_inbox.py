@@ -82,6 +82,25 @@ def test_settled_when_what_arrived_in_the_first_second_was_taken(
     assert settling.settled(connected=False)
 
 
+def test_after_a_slow_turn_what_came_meanwhile_is_counted_first(
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows wait for a grace after a turn that took longer than one; a calibrator that is always slow closes them."""
+    now = [100.0]
+    monkeypatch.setattr(settling_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    settling = Settling(inbox)
+
+    def after(seconds: float) -> bool:
+        now[0] += seconds
+        return settling.caught_up(connected=True, grace_s=3.0)
+
+    assert not after(0.0)
+    assert not after(SETTLING_S)
+    assert [after(1.0) for _ in range(4)] == [False, False, True, True]
+    assert [after(seconds) for seconds in (4.0, 0.1, 2.0, 0.9)] == [False, False, False, True]
+    assert [after(4.0) for _ in range(4)] == [False, True, False, True]
+
+
 def test_no_description_contains_states() -> None:
     """What an exception or a debugger might print of counted material has neither states nor exact sums."""
     message = Batch(first=5, after=None, count=8, bits=1, states="qg==", noise=1)
