@@ -15,12 +15,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from hushmq.broker.contract.problem import Problem
-from hushmq.calibrator.learning.learning_progress import read_progress
-from hushmq.calibrator.learning.stream_theta import misfit_of_stream, thetas_of_devices
-from hushmq.calibrator.ledger.ledger_report import stream_policy, streams
+from hushmq.calibrator.ledger.ledger_report import streams
 from hushmq.calibrator.ledger.verify_ledger import verify
-from hushmq.calibrator.models.choose_model import model_of
 from hushmq.console.activity.verify_log import verify_log
+from hushmq.console.background.evidence import gather_evidence
 from hushmq.console.store.read_only_database import ReadOnlyDatabase
 
 
@@ -38,33 +36,7 @@ def _verify(db: Connection, request: dict[str, Any]) -> Iterator[dict[str, Any]]
     yield {"done": "log"}
 
 
-def _evidence(db: Connection, _: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What charged statistics say of every stream: misfit by lag, and how many devices have a Θ of their own."""
-    names = streams(db)
-    yield {"streams": names}
-    for name in names:
-        policy = stream_policy(db, name)
-        if policy is not None:
-            misfit = misfit_of_stream(db, name, model_of(policy))
-            yield {
-                "stream": name,
-                "bands": [
-                    {
-                        "first": one.first,
-                        "last": one.last,
-                        "seen": one.seen,
-                        "fitted": one.fitted,
-                        "error": one.error,
-                    }
-                    for one in (misfit.bands if misfit else ())
-                ],
-                "hidden": read_progress(db, name).undetectable,
-                "devices": len(thetas_of_devices(db, name, policy)),
-            }
-        yield {"done": name}
-
-
-JOBS = {"verify": _verify, "evidence": _evidence}
+JOBS = {"verify": _verify, "evidence": gather_evidence}
 
 
 def main() -> int:

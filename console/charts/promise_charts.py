@@ -1,18 +1,13 @@
-"""The pictures of the promise: losses over time beside their budgets, what was learned of Θ, and the misfit."""
+"""The pictures of the promise: losses beside their budgets, and the misfit by lag."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hushmq.broker.contract.messages import NoiseSetting
-from hushmq.broker.contract.theta_message import BinaryThetaMessage
 from hushmq.console.charts.chart import Band, Chart, Dots, Layer, Line, Numbers
 from hushmq.console.pages_text import moment
 from hushmq.console.store.release_series import ReleasePoint
-
-Issued = tuple[float, NoiseSetting]
-"""When a setting was issued, in seconds since the epoch, and the setting."""
 
 
 def loss_chart(
@@ -58,40 +53,34 @@ def _at(values: Sequence[tuple[float, float]], time: float) -> float | None:
     return next((value for since, value in reversed(values) if since <= time), None)
 
 
-def theta_chart(settings: Sequence[Issued], states: Sequence[str], until: float) -> Chart | None:
-    """The bounds of both chances to move on, setting by setting; None for more than two states."""
-    found = [(time, one, one.theta) for time, one in settings if isinstance(one.theta, BinaryThetaMessage)]
-    if not found:
+def instant_chart(
+    losses: Sequence[tuple[int, int, float, float]], tick_s: float, budgets: Mapping[str, float]
+) -> Chart | None:
+    """What each instant has lost to each audience, stretch by stretch of ticks; None before there is any."""
+    if not losses:
         return None
-    ends = [*found, (max(until, found[-1][0] + 1), *found[-1][1:])]
-    q = [(one.q.low, one.q.high) for _, _, one in ends]
-    r = [(one.r.low, one.r.high) for _, _, one in ends]
+    ends = [*losses, (losses[-1][1] + 1, *losses[-1][1:])]
+    highest = max(max(one[2:]) for one in losses)
     return Chart(
-        title=f"Θ over {len(found)} settings: chances from {states[0]} to {states[1]}, and back",
-        times=[time for time, _, _ in ends],
+        title=f"Loss at each instant; the most is {max(one[2] for one in losses):.3f} to the public, "
+        f"{max(one[3] for one in losses):.3f} to operators",
+        times=[first * tick_s for first, *_ in ends],
         layers=[
-            *(
-                Band([one[0] for one in side], [one[1] for one in side], style)
-                for side, style in ((q, "smooth"), (r, "one"))
-            ),
-            *(
-                Line([one[n] for one in side], style)
-                for side, style in ((q, "smooth"), (r, "one"))
-                for n in (0, 1)
-            ),
+            Line([one[2] for one in ends], "smooth", step=True),
+            Line([one[3] for one in ends], "one", step=True),
         ],
         low=0.0,
-        high=min(1.0, 1.15 * max(one[1] for one in (*q, *r))),
-        write=lambda one: f"{one:.2g}",
+        high=1.1 * max(*budgets.values(), min(highest, 2 * max(budgets.values()))),
+        write=lambda one: f"{one:g}",
         points=[
             [
-                f"setting {one.version}, policy {one.policy}",
-                f"{states[0]} → {states[1]}: {theta.q.low:.3f} to {theta.q.high:.3f}",
-                f"{states[1]} → {states[0]}: {theta.r.low:.3f} to {theta.r.high:.3f}",
-                one.noise.noise.in_words(),
+                f"{moment(first * tick_s)} to {moment((last + 1) * tick_s)[11:]}",
+                f"public at most {public:.4f}",
+                f"operators at most {operator:.4f}",
             ]
-            for _, one, theta in ends
+            for first, last, public, operator in ends
         ],
+        marks=[(budget, f"ε of {name}: {budget:g}") for name, budget in budgets.items()],
     )
 
 

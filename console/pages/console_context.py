@@ -18,6 +18,7 @@ from hushmq.console.background.upload_job import StagedPolicy
 from hushmq.console.console_config import ConsoleConfig
 from hushmq.console.pages.render import Renderer
 from hushmq.console.state.changes import Changes
+from hushmq.console.state.forecasts import Forecasts
 from hushmq.console.state.live_site import LiveSite
 from hushmq.console.state.proposal import Proposal
 from hushmq.console.store.device_facts import DeviceFacts, read_closed, read_device_facts
@@ -53,6 +54,7 @@ class ConsoleContext:
     database: ReadOnlyDatabase = field(init=False)
     facts: Facts = field(default_factory=Facts)
     jobs: Jobs = field(init=False)
+    forecasts: Forecasts = field(init=False)
     staged: StagedPolicy | None = None
     """A signed policy that waits to be published."""
     proposal: Proposal | None = None
@@ -62,14 +64,28 @@ class ConsoleContext:
     health: Mapping[str, object] | None = None
     """What the calibrator's /health answered last; None where it is not asked."""
 
+    _evidence: dict[str, Any] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self.users = UsersFile(self.config.users_file)
         self.users.users()
         self.activity = ActivityLog(self.config.log_file)
         self.database = ReadOnlyDatabase(self.config.database)
         self.jobs = Jobs(lambda: self.changes.note("job"))
+        self.forecasts = Forecasts(lambda: self.changes.note("forecast"))
         keys = self.config.keys
         self.site = LiveSite(self.config.cohort, keys.ops, keys.calibrators, self.changes, self.record)
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """By stream, and by `losses of` a stream, what the evidence job said; of the one before until it has."""
+        job = self.jobs.last.get("evidence")
+        for one in job.said if job is not None else ():
+            if "stream" in one:
+                self._evidence[one["stream"]] = one
+            elif "losses_of" in one:
+                self._evidence[f"losses of {one['losses_of']}"] = one
+        return self._evidence
 
     def record(self, kind: LogKind, subject: str, words: str, *, who: str = "site") -> None:
         """Append an entry to the log, with where the ledger stands."""

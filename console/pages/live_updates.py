@@ -16,6 +16,7 @@ from hushmq.console.pages.console_context import ConsoleContext
 from hushmq.console.pages.devices_page import live_device_fragment, live_device_rows
 from hushmq.console.pages.ledger_page import live_ledger_fragment
 from hushmq.console.pages.log_page import live_log_fragment
+from hushmq.console.pages.promise_page import keep_evidence, live_promise_fragment
 from hushmq.console.pages.releases_page import live_releases_fragment
 from hushmq.console.pages.rollout_page import live_plan_fragment
 from hushmq.console.pages.site_page import live_site_fragment
@@ -29,6 +30,10 @@ Fragment = Callable[[Visit], Awaitable[str]]
 PUBLIC_FRAGMENTS: dict[str, tuple[Fragment, frozenset[str]]] = {
     "site": (live_site_fragment, frozenset()),
     "releases": (live_releases_fragment, frozenset({"release"})),
+    "promise": (
+        live_promise_fragment,
+        frozenset({"release", "policy", "setting", "forecast", "ledger", "job"}),
+    ),
     "ledger": (live_ledger_fragment, frozenset({"release", "job"})),
 }
 """By page: what renders its changing part, and the changes that concern it; an empty set: all."""
@@ -60,6 +65,8 @@ def live_updates(context: ConsoleContext) -> Callable[[Request], Awaitable[Respo
 
 
 def _events(visit: Visit, page: str) -> AsyncIterator[str] | None:
+    if page == "promise" and visit.operator:
+        keep_evidence(visit)
     if page in PUBLIC_FRAGMENTS:
         return _fragments(visit, *PUBLIC_FRAGMENTS[page])
     if not visit.operator:

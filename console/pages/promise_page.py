@@ -18,17 +18,20 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import Signed
 from hushmq.broker.contract.topics import COHORT, Topics
 from hushmq.broker.forecast.guess_odds import improved
-from hushmq.console.charts.promise_charts import Issued, loss_chart, misfit_chart, theta_chart
+from hushmq.console.charts.promise_charts import instant_chart, loss_chart, misfit_chart
+from hushmq.console.charts.theta_charts import Issued, coverage_chart, moves, regime_chart, theta_chart
 from hushmq.console.pages.releases_page import attachment
 from hushmq.console.pages.visit import Visit
-from hushmq.console.state.what_if import what_if
+from hushmq.console.state.leaving_chances import transition_table
 from hushmq.console.store.release_series import read_series, setting_rows
-from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 
 RELEASES, DRAWN = 10_000, 600
 """The last releases, and the losses of how many of them are drawn."""
 SETTINGS = 40
 """Settings whose Θ and loss are drawn."""
+EVIDENCE_S = 3600.0
+"""The evidence is computed again after so many seconds at the earliest, for whoever opens the page."""
 GUESSES = (0.5, 0.6, 0.8, 0.95)
 
 
@@ -36,11 +39,17 @@ async def promise_page(visit: Visit) -> Response:
     policy = visit.context.site.public.policy
     if policy is None:
         return visit.page("problem.html", status=503, words="No policy that ops signed is in force yet.")
+    return visit.page("promise.html", live="promise", **await _values(visit, policy))
+
+
+async def live_promise_fragment(visit: Visit) -> str:
+    """The whole document, as it is now."""
+    policy = visit.context.site.public.policy
+    return "" if policy is None else visit.fragment("promise_body.html", **await _values(visit, policy))
+
+
+async def _values(visit: Visit, policy: Policy) -> dict[str, Any]:
     stream = visit.query("stream", policy.streams, min(policy.streams))
-    return visit.page("promise.html", **await _values(visit, policy, stream))
-
-
-async def _values(visit: Visit, policy: Policy, stream: str) -> dict[str, Any]:
     public = visit.context.site.public
     priced = await to_thread.run_sync(lambda: priced_streams(policy)[stream])
     mine, tick_s = priced.policy, public.stride_ms(stream) / 1000
@@ -53,7 +62,6 @@ async def _values(visit: Visit, policy: Policy, stream: str) -> dict[str, Any]:
     settings: list[Issued] = [
         (row.issued * tick_s, Signed[NoiseSetting].model_validate_json(row.payload).message) for row in rows
     ]
-    ledger = visit.context.site.ledgers.get(stream) if visit.operator else None
     budgets = {"the public": mine.epsilon.public}
     operator: list[tuple[float, float]] = []
     if visit.operator:
@@ -64,9 +72,25 @@ async def _values(visit: Visit, policy: Policy, stream: str) -> dict[str, Any]:
         name: (public.settings[name].theta if name in public.settings else one.theta.start).chains
         for name, one in policy.streams.items()
     }
-    evidence = next((one for one in _said(visit) if one.get("stream") == stream), None)
-    misfit = misfit_chart(evidence["bands"]) if evidence else None
-    theta_drawn = theta_chart(settings, mine.states, newest.last * tick_s if newest else time.time())
+    start = policy.streams[stream].theta.start.chains
+    theta = None if current is None else current.theta.chains
+    drawn = {
+        "losses": loss_chart(points, count, tick_s, budgets, operator) if points else None,
+        "theta_drawn": theta_chart(
+            settings, mine.states, newest.last * tick_s if newest else settings[-1][0] if settings else 0.0
+        ),
+        "regimes_drawn": regime_chart(
+            start, theta if isinstance(theta, RegimeTheta) else None, mine.states, mine.period_ms / 1000
+        )
+        if isinstance(start, RegimeTheta)
+        else None,
+    }
+    devices = newest.devices if newest else 1
+    forecast = (
+        await visit.context.forecasts.of(policy, stream, thetas, devices)
+        if policy.streams[stream].windows
+        else []
+    )
     return {
         "operator": visit.operator,
         "policy": policy,
@@ -75,34 +99,45 @@ async def _values(visit: Visit, policy: Policy, stream: str) -> dict[str, Any]:
         "mine": mine,
         "shared": [] if priced.alone else [one for one in priced.members if one != stream],
         "newest": newest,
-        "ledger": ledger,
-        "theta": None if current is None else current.theta.chains,
+        "ledger": visit.context.site.ledgers.get(stream) if visit.operator else None,
+        "theta": theta,
         "floor": policy.streams[stream].theta.floor.chains,
-        "start": policy.streams[stream].theta.start.chains,
+        "start": start,
+        "transitions": transition_table(theta or start),
         "noise": None if current is None else current.noise.noise,
         "guesses": GUESSES,
         "improved": improved,
-        "losses": loss_chart(points, count, tick_s, budgets, operator).markup() if points else None,
-        "theta_drawn": theta_drawn.markup() if theta_drawn else None,
-        "evidence": evidence,
-        "misfit_drawn": misfit.markup() if misfit else None,
-        "job": visit.context.jobs.last.get("evidence") if visit.operator else None,
-        "what_if": await _what_if(policy, stream, thetas, newest.devices if newest else 1),
+        **{name: None if one is None else one.markup() for name, one in drawn.items()},
+        "moves": moves(mine.states),
+        **_evidence(visit, stream, mine, tick_s, budgets),
+        "what_if": forecast,
+        "devices": devices,
         "disclosed": _disclosure(visit) is not None,
         "period": tick_s,
         "now": time.time(),
     }
 
 
-def _said(visit: Visit) -> list[dict[str, Any]]:
-    job = visit.context.jobs.last.get("evidence")
-    return job.said if job is not None and visit.operator else []
-
-
-async def _what_if(policy: Policy, stream: str, thetas: Mapping[str, Theta], devices: int) -> list[Any]:
-    if not policy.streams[stream].windows:
-        return []
-    return await to_thread.run_sync(what_if, policy, stream, thetas, devices)
+def _evidence(
+    visit: Visit, stream: str, mine: StreamPolicy, tick_s: float, budgets: Mapping[str, float]
+) -> dict[str, Any]:
+    """What the background job found for the stream, drawn; nothing for viewers."""
+    job = visit.context.jobs.last.get("evidence") if visit.operator else None
+    said = visit.context.evidence if visit.operator else {}
+    found, losses = said.get(stream), said.get(f"losses of {stream}")
+    misfit = misfit_chart(found["bands"]) if found else None
+    instants = instant_chart(losses["losses"], tick_s, budgets) if losses else None
+    covered = [
+        coverage_chart(bounds, [(name, own[n]) for name, own in found["by_device"]], words)
+        for n, (bounds, words) in enumerate(zip(found["theta"], moves(mine.states), strict=False))
+    ] if found else []  # fmt: skip
+    return {
+        "job": job,
+        "evidence": found,
+        "misfit_drawn": misfit.markup() if misfit else None,
+        "instants_drawn": instants.markup() if instants else None,
+        "coverage_drawn": [one.markup() for one in covered if one is not None],
+    }
 
 
 def _operator_losses(settings: list[Issued], policy: StreamPolicy, version: int) -> list[tuple[float, float]]:
@@ -117,11 +152,22 @@ def _operator_losses(settings: list[Issued], policy: StreamPolicy, version: int)
 
 
 async def gather_evidence(visit: Visit) -> Response:
-    """Compute the misfit in the background, and go back."""
+    """Compute the evidence in the background, and go back."""
     form = await visit.request.form()
     visit.context.record("job", "evidence", "started to compute the evidence for Θ", who=visit.session.name)
-    visit.context.jobs.start("evidence", visit.session.name, {"database": visit.context.config.database})
+    _start_evidence(visit)
     return RedirectResponse(f"/promise?stream={str(form.get('stream', ''))[:64]}#evidence", 303)
+
+
+def keep_evidence(visit: Visit) -> None:
+    """Compute the evidence for an operator who has the page open, if there is none or it is an hour old."""
+    job = visit.context.jobs.last.get("evidence")
+    if job is None or (job.ended is not None and time.time() - job.ended > EVIDENCE_S):
+        _start_evidence(visit)
+
+
+def _start_evidence(visit: Visit) -> None:
+    visit.context.jobs.start("evidence", visit.session.name, {"database": visit.context.config.database})
 
 
 def _disclosure(visit: Visit) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ class Renderer:
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=select_autoescape(default=True, default_for_string=True),
             undefined=StrictUndefined,
+            auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
         )
@@ -40,6 +41,11 @@ class Renderer:
             "with_code": with_code,
         }
         self._environment.globals["static"] = lambda name: f"/static/{name}?v={self.versions[name]}"
+
+    def compile_all(self) -> None:
+        """Compile every template, so that nobody's first view waits for it."""
+        for name in self._environment.list_templates():
+            self._environment.get_template(name)
 
     def page(self, template: str, **values: Any) -> str:
         """A rendered template."""

@@ -1,8 +1,8 @@
 """What has changed, for whoever shows it: each reader gets the names of changed things, collected for a moment.
 
-Names are of two kinds. Public ones (release, policy, setting) may wake anybody; all others wake operators only, so
-that a viewer's page moves when something public does, and at no other time. Both kinds are numbered separately: what a
-viewer's page holds of the numbers counts public changes alone.
+Names are of two kinds. Public ones (release, policy, setting, and a forecast that follows from them) may wake anybody;
+all others wake operators only, so that a viewer's page moves when something public does, and at no other time. Both
+kinds are numbered separately: what a viewer's page holds of the numbers counts public changes alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PUBLIC = frozenset({"release", "policy", "setting"})
+PUBLIC = frozenset({"release", "policy", "setting", "forecast"})
 COLLECT_S = 0.25
 """Changes within this time are handed over together."""
 

@@ -41,6 +41,10 @@ def what_if(policy: Policy, stream: str, thetas: Mapping[str, Theta], devices: i
         ("one more stream like it", {_new(policy.streams): _changed(mine, share=None)}),
         (f"ε of the public {2 * public:g}", {stream: _epsilon(mine, public=2 * public)}),
         (f"ε of the public {public / 2:g}", {stream: _epsilon(mine, public=public / 2)}),
+        (
+            f"ε of operators {2 * mine.epsilon.operator:g}",
+            {stream: _epsilon(mine, public=public, operator=2 * mine.epsilon.operator)},
+        ),
     ]
     return [_outcome(words, policy, stream, changed, thetas, devices) for words, changed in changes]
 
@@ -53,8 +57,8 @@ def _changed(stream: StreamPolicy, **changes: Any) -> StreamPolicy:
     return stream.model_copy(update=changes)
 
 
-def _epsilon(stream: StreamPolicy, *, public: float) -> StreamPolicy:
-    operator = max(stream.epsilon.operator, public)
+def _epsilon(stream: StreamPolicy, *, public: float, operator: float | None = None) -> StreamPolicy:
+    operator = max(operator or stream.epsilon.operator, public)
     return _changed(
         stream, epsilon=stream.epsilon.model_copy(update={"public": public, "operator": operator})
     )

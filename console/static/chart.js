@@ -28,7 +28,10 @@ function prepare(chart) {
     tip.style.right = share < 0.5 ? "auto" : `calc(${100 * (1 - share)}% + 10px)`;
   }
 
-  function hide() { cursor.hidden = tip.hidden = true; }
+  function hide() {
+    cursor.hidden = tip.hidden = true;
+    document.dispatchEvent(new Event("tip-hidden"));
+  }
 
   function nearest(share) {
     let low = 0, high = data.x.length - 1;
@@ -52,7 +55,7 @@ function prepare(chart) {
     event.preventDefault();
     show(tip.hidden ? chosen : chosen + steps[event.key]);
   });
-  hide();
+  cursor.hidden = tip.hidden = true;
 }
 
 function prepareAll() { document.querySelectorAll(".chart").forEach(prepare); }

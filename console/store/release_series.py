@@ -36,9 +36,13 @@ def read_series(db: Connection, topic: str, most: int, drawn: int) -> tuple[list
 
     The oldest comes first.
     """
-    payloads = last_payloads(db, topic, most)
-    step = max(1, -(-len(payloads) // drawn))
-    return [release_point(one) for one in payloads[::-step][::-1]], len(payloads)
+    ours = store.release.c.topic == topic, store.release.c.sent
+    newest = select(store.release.c.entry).where(*ours).order_by(store.release.c.entry.desc()).limit(most)
+    entries = db.execute(newest).scalars().all()
+    step = max(1, -(-len(entries) // drawn))
+    chosen = select(store.release.c.payload).where(store.release.c.entry.in_(entries[::step]))
+    payloads = db.execute(chosen.order_by(store.release.c.entry)).scalars()
+    return [release_point(one) for one in payloads], len(entries)
 
 
 def last_payloads(db: Connection, topic: str, most: int | None) -> list[bytes]:

@@ -81,6 +81,7 @@ def opened(tmp_path: Path, users: Path, ledger: Path) -> Iterator[Opened]:
                 load_console(folder / "console.toml", {}), logger("error", "json", io.StringIO())
             )
             leaving.callback(context.close)
+            context.forecasts.patience_s = 60.0  # tests read a page once, and no event after it
             return Console(context)
 
         yield open_console

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from hushmq.broker.contract.messages import encode
 from hushmq.broker.contract.policy_message import Policy
-from tests.console.browsed_site import BrowsedSite, browsed_site, wait_for
+from tests.console.browsed_site import BrowsedSite, browsed_site
 from tests.console.browser import check_accessible, chromium, logged_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(480)]
@@ -30,6 +30,7 @@ def test_the_console_in_a_browser(tmp_path: Path) -> None:
             a_promise_is_read(page, site)
             a_ledger_is_verified(page, site)
             a_policy_is_refused_and_mended(page, site, tmp_path)
+        every_page_on_a_phone_in_the_dark(browser, site)
         a_viewer_is_kept_out(browser, site)
 
 
@@ -60,15 +61,20 @@ def a_window_is_released_and_drawn(page: Page, site: BrowsedSite) -> None:
 
 
 def a_promise_is_read(page: Page, site: BrowsedSite) -> None:
-    """Losses are drawn against the budgets, and the evidence for Θ is computed at a click."""
+    """Losses are drawn against the budgets; the evidence for Θ comes by itself, without a reload; it prints."""
     page.goto(f"{site.url}/promise")
     expect(page.locator("h1")).to_have_text("The promise")
     expect(page.locator(".chart").first).to_be_visible()
+    evidence = page.locator("[data-test=evidence]")
+    expect(evidence).to_contain_text("lie wholly within the cohort's")
+    expect(evidence.locator(".chart").first).to_be_visible()
+    expect(page.get_by_role("heading", name="Loss at each instant")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("one more stream like it")
     check_accessible(page)
-    page.get_by_role("button", name="Compute now").click()
-    page.wait_for_url("**#evidence")
-    wait_for(lambda: page.goto(f"{site.url}/promise") and "would not have shown" in page.content())
-    check_accessible(page)
+    page.emulate_media(media="print")
+    assert page.get_by_role("button", name="Print or save as PDF").count() == 0
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.emulate_media(media="screen")
 
 
 def a_ledger_is_verified(page: Page, site: BrowsedSite) -> None:
@@ -141,6 +147,24 @@ def a_device_goes_off_line_and_comes_back(page: Page, site: BrowsedSite) -> None
     check_accessible(page)
 
 
+def every_page_on_a_phone_in_the_dark(browser: Browser, site: BrowsedSite) -> None:
+    """Axe finds nothing serious, and no page is wider than the screen."""
+    with logged_in(browser, site.url, "ann", scheme="dark", width=390, height=844) as page:
+        for path in (
+            "/",
+            "/devices",
+            "/devices/wearable-1",
+            "/releases",
+            "/promise",
+            "/plan",
+            "/ledger",
+            "/log",
+        ):
+            page.goto(f"{site.url}{path}")
+            check_accessible(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
 def a_viewer_is_kept_out(browser: Browser, site: BrowsedSite) -> None:
     """A viewer has a shorter menu; the address of another page leads to an explanation, and nothing is shown."""
     with logged_in(browser, site.url, "vic", scheme="dark", width=390, height=844) as page:
@@ -150,6 +174,10 @@ def a_viewer_is_kept_out(browser: Browser, site: BrowsedSite) -> None:
         check_accessible(page)
         page.goto(f"{site.url}/releases")
         expect(page.locator(".chart")).to_be_visible()
+        for path in ("/releases", "/promise", "/plan", "/ledger"):
+            page.goto(f"{site.url}{path}")
+            check_accessible(page)
+            assert "wearable" not in page.content()
         assert page.get_by_role("button", name="Verify now").count() == 0
         page.goto(f"{site.url}/devices")
         expect(page.locator("h1")).to_have_text("This page is for operators")

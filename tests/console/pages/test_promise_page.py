@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
+from starlette.requests import Request
+
 from hushmq.broker.forecast.guess_odds import improved
 from hushmq.calibrator.ledger.disclosure import disclose
+from hushmq.console.background.evidence import gather_evidence
+from hushmq.console.background.jobs import Job
+from hushmq.console.pages.promise_page import live_promise_fragment
+from hushmq.console.pages.visit import Visit
 from hushmq.console.pages_text import at_most
 from hushmq.console.state.what_if import what_if
 from tests.calibrator.site import CALIBRATOR, STRANGER, WIDE, policy
@@ -34,7 +41,7 @@ def test_the_promise_is_in_words_and_numbers(opened: Opened) -> None:
 
 def test_what_more_would_cost_is_what_it_costs() -> None:
     """Another window or stream means more noise, half the budget too, twice the budget less."""
-    now, window, stream, double, half = what_if(policy(), "motion", {"motion": WIDE}, 50)
+    now, window, stream, double, half, operators = what_if(policy(), "motion", {"motion": WIDE}, 50)
     assert now.scale is not None
     for one in (window, half):
         assert one.scale is not None
@@ -44,6 +51,51 @@ def test_what_more_would_cost_is_what_it_costs() -> None:
     assert stream.half_width > now.half_width
     assert double.scale is not None
     assert double.scale < now.scale
+    assert operators.half_width is not None
+    assert operators.half_width < now.half_width
+    assert operators.public == now.public
+
+
+def test_a_page_does_not_wait_for_what_more_would_cost(opened: Opened) -> None:
+    """It says that this is being computed; everybody is told when it is there, and it is computed once."""
+    console = opened()
+    context = console.context
+    publish_stored(context.site, context.database)
+    context.forecasts.patience_s = 0.0
+
+    async def visited() -> list[str]:
+        _, session = context.sessions.begin(context.users.users()["vic"])
+        scope = {"type": "http", "headers": [], "query_string": b"", "path": "/promise", "method": "GET"}
+        visit = Visit(Request(scope), session, context)
+        number = context.changes.number("viewer")
+        first = await live_promise_fragment(visit)
+        with context.changes.reader("viewer", number) as reader:
+            assert "forecast" in await reader.wait(60)
+        return [first, await live_promise_fragment(visit)]
+
+    first, second = asyncio.run(visited())
+    assert "Being computed" in first
+    assert "one more window like short" in second
+    assert "Being computed" not in second
+
+
+def test_the_evidence_is_drawn_for_operators(opened: Opened) -> None:
+    """Coverage by device, and the loss at each instant, as the background job says them; a viewer sees neither."""
+    console = opened()
+    context = console.context
+    publish_stored(context.site, context.database)
+    said = context.database.read_here(lambda db: list(gather_evidence(db, {})))
+    job = context.jobs.last["evidence"] = Job("evidence", "ann", said=said, code=0, ended=0.0)
+    assert job.progress == 1.0
+    text = console.client("ann").get("/promise").text
+    for words in ("Loss at each instant", "Coverage: do devices lie within", "still → moving"):
+        assert words in text
+    found = next(one for one in said if "by_device" in one)
+    assert found["inside"] <= found["devices"]
+    assert "Loss at each instant" not in console.client("vic").get("/promise").text
+    later = Job("evidence", "ann")
+    context.jobs.last["evidence"] = later
+    assert "Loss at each instant" in console.client("ann").get("/promise").text, "until the next one is there"
 
 
 def test_a_disclosure_without_a_good_seal_is_not_handed_out(opened: Opened, tmp_path: Path) -> None:
