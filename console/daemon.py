@@ -29,6 +29,8 @@ from hushmq.console.pages.console_context import ConsoleContext
 FLUSH_S = 0.2
 """The log is written, and the disk waited for, this often at most."""
 HEALTH_S = 5.0
+DEVICES_S = 5.0
+"""What the calibrator decided about devices is read, for the log, this often."""
 SHOWN: tuple[TopicKind, ...] = ("policy", "noise", "status", "release", "ledger")
 
 
@@ -80,7 +82,10 @@ class ConsoleDaemon:
             with suppress(ValueError, RuntimeError):  # not on the main thread: whoever runs us calls `stop`
                 self._loop.add_signal_handler(number, self.stop)
         self.context.record("console", "console", "the console starts", who="console")
-        tasks = [asyncio.create_task(one) for one in (self._flush(), self._watch_health())]
+        self.context.note_access()
+        tasks = [
+            asyncio.create_task(one) for one in (self._flush(), self._watch_health(), self._watch_devices())
+        ]
         try:
             await self._serve(ready)
         finally:
@@ -106,6 +111,7 @@ class ConsoleDaemon:
         except SystemExit:
             raise Problem(f"listen: {config.host}:{config.port} cannot be opened: is it in use?") from None
         self._connection.start()
+        self.context.renderer.compile_all()
         url = self._address()
         self._log.info(
             "console_started",
@@ -128,6 +134,8 @@ class ConsoleDaemon:
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_S)
+            with suppress(Problem):  # a users file that is damaged is said to whoever logs in
+                self.context.note_users()
             self.context.activity.flush()
             if not self._connection.connected:
                 self.context.site.set_connected(False, self._connection.last_error)
@@ -140,6 +148,11 @@ class ConsoleDaemon:
                 self.context.health = found
                 self.context.changes.note("health")
             await asyncio.sleep(HEALTH_S)
+
+    async def _watch_devices(self) -> None:
+        while True:
+            await self.context.note_devices()
+            await asyncio.sleep(DEVICES_S)
 
     # On the network thread:
 

@@ -23,11 +23,17 @@ LogKind = Literal[
     "policy", "setting", "key", "device", "ledger", "login", "user", "view", "upload", "job", "console"
 ]
 KINDS: tuple[LogKind, ...] = get_args(LogKind)
+STATED: frozenset[LogKind] = frozenset({"policy", "setting", "key", "user"})
+"""Kinds of which an entry states what holds from then on: a console that starts again does not repeat it."""
 FIRST_DIGEST = "0" * 64
 """The digest before the first entry."""
 KEPT = 5_000
 """Entries in memory, to be shown; all are in the file."""
+KEPT_OF_DEVICE = 50
+"""Entries in memory about each device, however long ago they were written."""
 
+Happened = tuple[str, str]
+"""When something happened to a device, and what, in words."""
 Heads = Mapping[str, tuple[int, str]]
 """By stream, how many entries its ledger has, and its head."""
 
@@ -68,6 +74,8 @@ class ActivityLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.entries: deque[LogEntry] = deque(maxlen=KEPT)
+        self._of_devices: dict[str, deque[Happened]] = {}
+        self._stated: dict[tuple[LogKind, str], str] = {}
         self._unwritten: list[LogEntry] = []
         self._heads: dict[str, tuple[int, str]] = {}
         self._moved: dict[str, tuple[int, str]] = {}
@@ -90,6 +98,11 @@ class ActivityLog:
         self.entries.append(entry)
         self.head, self.count = entry.digest, entry.number
         self._heads.update(entry.ledger)
+        if entry.kind == "device":
+            mine = self._of_devices.setdefault(entry.subject, deque(maxlen=KEPT_OF_DEVICE))
+            mine.append((entry.at, entry.words))
+        elif entry.kind in STATED:
+            self._stated[entry.kind, entry.subject] = entry.words
 
     def ledger_moved(self, stream: str, entries: int, head: str) -> None:
         """Have the next entry carry where a stream's ledger stands, if it has moved."""
@@ -121,10 +134,17 @@ class ActivityLog:
         self.flush()
         os.close(self._file)
 
-    def of(self, kind: LogKind, subject: str, most: int = 100) -> list[LogEntry]:
-        """The newest entries of one kind about one subject, the newest first."""
-        found = (one for one in reversed(self.entries) if one.kind == kind and one.subject == subject)
-        return [one for one, _ in zip(found, range(most), strict=False)]
+    def of_device(self, name: str) -> list[Happened]:
+        """What happened to a device, the newest first."""
+        return list(reversed(self._of_devices.get(name, ())))
+
+    def states(self, kind: LogKind, subject: str, words: str) -> bool:
+        """Whether the last entry of this kind about the subject says the same; of kinds in `STATED`."""
+        return self._stated.get((kind, subject)) == words
+
+    def stated(self, kind: LogKind) -> dict[str, str]:
+        """By subject, what the last entries of a kind in `STATED` say."""
+        return {subject: words for (of, subject), words in self._stated.items() if of == kind}
 
 
 def read_log(path: Path) -> Iterator[LogEntry]:

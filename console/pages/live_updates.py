@@ -7,13 +7,18 @@ come tells about devices. Comments that keep the connection open come at fixed t
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from hushmq.console.pages.console_context import ConsoleContext
-from hushmq.console.pages.devices_page import live_device_fragment, live_device_rows
+from hushmq.console.pages.devices_page import (
+    live_device_counts,
+    live_device_fragment,
+    live_device_rows,
+)
 from hushmq.console.pages.ledger_page import live_ledger_fragment
 from hushmq.console.pages.log_page import live_log_fragment
 from hushmq.console.pages.promise_page import keep_evidence, live_promise_fragment
@@ -24,6 +29,8 @@ from hushmq.console.pages.visit import Visit, cookie_name
 
 QUIET_S = 15.0
 """Something is sent after so many seconds, so that a closed connection is noticed; the page's clocks move on, too."""
+COUNT_S = 2.0
+"""Devices are counted for the filters of their table this often at most."""
 MOST_READERS = 200
 Fragment = Callable[[Visit], Awaitable[str]]
 
@@ -108,13 +115,18 @@ async def _fragments(visit: Visit, render: Fragment, concerns: frozenset[str]) -
 
 
 async def _device_rows(visit: Visit) -> AsyncIterator[str]:
-    changes = visit.context.changes
+    changes, counted, chips = visit.context.changes, float("-inf"), ""
     with changes.reader("operator", _since(visit)) as reader:
         while _still_there(visit):
             changed = await reader.wait(QUIET_S)
             names = {one.removeprefix("device:") for one in changed if one.startswith("device:")}
             number, rows = changes.number("operator"), await live_device_rows(visit, names)
             yield _event("rows", json.dumps(rows), number) if rows else ": quiet\n\n"
+            if time.monotonic() - counted > COUNT_S:
+                counted, html = time.monotonic(), await live_device_counts(visit)
+                if html != chips:
+                    yield _event("chips", html)
+                chips = html
     yield _event("over", "")
 
 

@@ -165,7 +165,7 @@ def _devices(rows: Sequence[DeviceRow]) -> Iterator[Alarm]:
         todo = next((todo for said, todo in WORDS.values() if said == words), "")
         yield Alarm(
             "bad",
-            f"{_number(count, 'device')} refuse what was pushed: {words}.",
+            f"{_number(count, 'device')} {'refuses' if count == 1 else 'refuse'} what was pushed: {words}.",
             todo,
             "/devices?show=refusing",
         )

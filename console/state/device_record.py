@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hushmq.broker.contract.messages import Refusal, Status, StreamStatus
+from hushmq.console.activity.activity_log import Happened
 from hushmq.console.state.reasons import reason_in_words
 
 PRESENCE: dict[bool | None, tuple[str, str]] = {
@@ -12,6 +15,19 @@ PRESENCE: dict[bool | None, tuple[str, str]] = {
     False: ("offline", "off line"),
     None: ("hidden", "hides its presence"),
 }
+
+
+MOST_SAMPLES = 48
+"""Reports kept of each device for its pictures; when there are more, every second is dropped."""
+
+
+class Sample(NamedTuple):
+    """What a device reported at some time, over all its streams."""
+
+    at: float
+    buffered: int
+    dropped: int
+    signal: float | None
 
 
 @dataclass(slots=True)
@@ -28,6 +44,18 @@ class DeviceRecord:
     """When its last message came, in seconds since the epoch; None for one that the broker had kept."""
     dropping: bool = False
     """Whether its last report had dropped more ticks than the one before."""
+
+    samples: list[Sample] = field(default_factory=list)
+    spacing_s: float = 1.0
+    """Samples are at least so far apart; it doubles whenever there are too many."""
+
+    def sample(self, at: float, signal: float | None) -> None:
+        """Keep what was reported just now for the device's pictures."""
+        if self.samples and at - self.samples[-1].at < self.spacing_s:
+            return
+        self.samples.append(Sample(at, self.buffered, self.dropped, signal))
+        if len(self.samples) > MOST_SAMPLES:
+            self.samples, self.spacing_s = self.samples[::2], 2 * self.spacing_s
 
     def update(self, status: Status, *, at: float | None) -> list[tuple[str, str]]:
         """Take over a report; return what changed: a word for it, and a sentence."""
@@ -73,3 +101,16 @@ class DeviceRecord:
 def _refusal(refused: Refusal) -> str:
     version = "" if refused.version is None else f"{refused.version}: "
     return f"{version}{reason_in_words(refused.reason)[0]}"
+
+
+def unsaid(changed: Iterable[str], said: Sequence[Happened]) -> Iterator[str]:
+    """What a log does not say already, of what a console that has just started hears of a device.
+
+    Versions never come again; a device goes and comes, so that of its presence only the newest word counts.
+    """
+    known = {words for _, words in said}
+    states = {words for _, words in PRESENCE.values()}
+    newest = next((words for _, words in said if words in states), None)
+    for words in changed:
+        if words != newest if words in states else words not in known:
+            yield words

@@ -168,6 +168,8 @@ SORTS: dict[str, Callable[[DeviceRow], tuple[float | str, ...]]] = {
     "signal": lambda row: (row.signal if row.signal is not None else 2.0, row.name),
 }
 """What the table can be sorted by: the device in most trouble stands first."""
+DESCENDING = frozenset({"queue", "dropped"})
+"""What is sorted from the largest on."""
 
 
 def chosen(rows: Sequence[DeviceRow], *, filter_: str, text: str, sort: str) -> list[DeviceRow]:

@@ -14,9 +14,9 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed, verify
 from hushmq.broker.contract.topics import Address, parse
-from hushmq.console.activity.activity_log import LogKind
+from hushmq.console.activity.activity_log import Happened, LogKind
 from hushmq.console.state.changes import Changes
-from hushmq.console.state.device_record import DeviceRecord
+from hushmq.console.state.device_record import DeviceRecord, unsaid
 from hushmq.console.state.public_site import PublicSite
 
 Record = Callable[[LogKind, str, str], None]
@@ -32,6 +32,8 @@ class LiveSite:
     calibrator_keys: Sequence[PublicKey]
     changes: Changes
     record: Record
+    history: Callable[[str], Sequence[Happened]] = lambda _: ()
+    """What the log says of a device, the newest first."""
     clock: Callable[[], float] = time.time
     public: PublicSite = field(init=False)
     devices: dict[str, DeviceRecord] = field(default_factory=dict)
@@ -89,7 +91,8 @@ class LiveSite:
         if before is not None and message.version <= before.version:
             return
         self.public.policy = message
-        self.public.policy_key = decode(Signed[Policy], payload).key
+        self.public.policy_key = key = decode(Signed[Policy], payload).key
+        self.record("key", "signs policies", f"policies are signed by the key {key}")
         self.record(
             "policy", str(message.version), f"policy {message.version}, signed by {self.public.policy_key}"
         )
@@ -105,6 +108,8 @@ class LiveSite:
         known = self.own_settings.get((stream, device)) if device else self.public.settings.get(stream)
         if known is not None and known.version >= message.version:
             return
+        key = decode(Signed[NoiseSetting], payload).key
+        self.record("key", "signs settings", f"settings are signed by the key {key}")
         where = stream if device is None else f"{stream} of {device}"
         words = f"noise {message.version} of {where}: {message.noise.noise.in_words()}"
         self.record("setting", where, words)
@@ -116,10 +121,19 @@ class LiveSite:
             self.changes.note(f"device:{device}")
 
     def _status(self, device: str, status: Status, *, retained: bool) -> None:
+        first = device not in self.devices
         known = self.devices.setdefault(device, DeviceRecord(device))
-        for _, words in known.update(status, at=None if retained else self.clock()):
+        changed = known.update(status, at=None if retained else self.clock())
+        before = self.history(device) if first else []
+        for words in unsaid((words for _, words in changed), before):
             self.record("device", device, words)
+        known.sample(self.clock(), self._signal(known))
         self.changes.note(f"device:{device}")
+
+    def _signal(self, known: DeviceRecord) -> float | None:
+        """How much of the state comes through the noise of the device, in the stream where it is least."""
+        settings = (self.setting_of(name, known.name, one.noise) for name, one in known.streams.items())
+        return min((one.noise.noise.signal for one in settings if one is not None), default=None)
 
     def _ledger(self, stream: str, state: LedgerState) -> None:
         before = self.ledgers.get(stream)

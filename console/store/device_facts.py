@@ -30,6 +30,21 @@ class DeviceFacts:
     """Ticks over all streams."""
 
 
+_LEFT_OUT = select(store.roster.c.device, store.roster.c.stream, store.roster.c.left_out).where(
+    store.roster.c.left_out.is_not(None)
+)
+
+
+def read_decisions(db: Connection, now: float) -> Mapping[str, dict[str, str]]:
+    """By device, what the calibrator decided about it: `quarantine`, or a stream it is left out of, and why."""
+    found: dict[str, dict[str, str]] = {}
+    for row in db.execute(select(store.quarantine).where(store.quarantine.c.until > now)):
+        found.setdefault(row.device, {})["quarantine"] = row.reason
+    for row in db.execute(_LEFT_OUT):
+        found.setdefault(row.device, {})[row.stream] = row.left_out
+    return found
+
+
 def read_device_facts(db: Connection, now: float) -> Mapping[str, DeviceFacts]:
     """All devices that the database knows."""
     found: dict[str, DeviceFacts] = {}
@@ -40,10 +55,7 @@ def read_device_facts(db: Connection, now: float) -> Mapping[str, DeviceFacts]:
     for row in db.execute(select(store.quarantine).where(store.quarantine.c.until > now)):
         one = of(row.device)
         one.quarantine, one.until = row.reason, row.until
-    out = select(store.roster.c.device, store.roster.c.stream, store.roster.c.left_out).where(
-        store.roster.c.left_out.is_not(None)
-    )
-    for row in db.execute(out):
+    for row in db.execute(_LEFT_OUT):
         of(row.device).left_out[row.stream] = row.left_out
     last = func.max(store.accounted.c.last).label("counted_to")
     keys = store.accounted.c.device, store.accounted.c.stream

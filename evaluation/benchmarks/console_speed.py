@@ -225,7 +225,7 @@ def _updates(console: RunningConsole, sender: Client) -> Iterator[Row]:
             device = f"device-{n}"
             began = time.perf_counter()
             sender.publish(TOPICS.status(device), status(1_000 + n), qos=1, retain=True)
-            next(line for line in lines if line.startswith("data:") and device in json.loads(line[5:]))
+            next(one for one in lines if one.startswith("data: {") and device in json.loads(one[5:]))
             took.append(1e3 * (time.perf_counter() - began))
     yield Row(
         "console: a device's status to its row on an open page, the slowest",

@@ -63,7 +63,7 @@ def test_a_device_is_shown_with_what_is_the_matter(opened: Opened) -> None:
     )
     said = " ".join(one.words for one in found)
     for words in (
-        "refuse what was pushed: ε is above",
+        "1 device refuses what was pushed: ε is above",
         "in quarantine",
         "left out",
         "dropping",
@@ -72,7 +72,7 @@ def test_a_device_is_shown_with_what_is_the_matter(opened: Opened) -> None:
     ):
         assert words in said
     assert all(one.todo for one in found)
-    history = [entry.words for entry in context.activity.of("device", "gone")]
+    history = [words for _, words in context.activity.of_device("gone")]
     assert history == ["off line", f"applied noise {wanted} of motion", "applied policy 1", "on line"]
 
 
