@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -49,9 +49,16 @@ class Check:
 
 
 def verify(
-    db: Connection, stream: str, mark_path: Path | None = None, ops_keys: Iterable[PublicKey] | None = None
+    db: Connection,
+    stream: str,
+    mark_path: Path | None = None,
+    ops_keys: Iterable[PublicKey] | None = None,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> Iterator[Check]:
-    """Recompute everything about a stream's ledger from its entries; signatures where the keys are given."""
+    """Recompute everything about a stream's ledger from its entries; signatures where the keys are given.
+
+    `progress` is told the share of results that are priced again, which takes longest, in steps of a hundredth.
+    """
     entries = read_entries(db, stream)
     yield _chain(stream, entries)
     if mark_path is not None:
@@ -64,7 +71,7 @@ def verify(
     yield _behind(stream, entries, noises)
     if any(row.noise not in noises for row in entries):
         return  # what follows cannot be computed
-    yield from _results(db, stream, entries)
+    yield from _results(db, stream, entries, progress)
     policy = stored_policy(db)
     if policy is not None and stream in policy.streams:
         yield from _budgets(db, stream, policy)
@@ -162,7 +169,9 @@ def _behind(stream: str, entries: list[Row[Any]], noises: Mapping[int, Noise]) -
     return Check(stream, name, not wrong, ", ".join(wrong[:3]) or f"{len(noises)} settings")
 
 
-def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[Check]:
+def _results(
+    db: Connection, stream: str, entries: list[Row[Any]], progress: Callable[[float], None]
+) -> Iterator[Check]:
     """Every stored result is of its entry, carries noise its entry paid for, and states the loss it had."""
     rows = db.execute(
         select(store.release)
@@ -174,7 +183,10 @@ def _results(db: Connection, stream: str, entries: list[Row[Any]]) -> Iterator[C
     wrong, losses = [], []
     account: _Account | None = None
     began = [row.entry for row in _beginnings(db) if row.stream == stream]
-    for row in rows:
+    step = max(1, len(rows) // 100)
+    for number, row in enumerate(rows):
+        if number % step == 0:
+            progress(number / len(rows))
         entry = by_entry[row.entry]
         try:
             message = decode(Release, row.payload)

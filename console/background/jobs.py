@@ -49,9 +49,10 @@ class Job:
 
     @property
     def progress(self) -> float:
-        """The share of the streams that are done."""
+        """The share of the streams that are done, with what is done of the present one."""
         done = sum("done" in one for one in self.said)
-        return done / len(self.streams) if self.streams else 0.0
+        parts = (one.get("part", 0.0) for one in reversed(self.said) if "done" in one or "part" in one)
+        return (done + float(next(parts, 0.0))) / len(self.streams) if self.streams else 0.0
 
 
 class Jobs:

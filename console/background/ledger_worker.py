@@ -28,7 +28,7 @@ def _verify(db: Connection, request: dict[str, Any]) -> Iterator[dict[str, Any]]
     names = streams(db)
     yield {"streams": [*names, "log"]}
     for name in names:
-        for check in verify(db, name, mark):
+        for check in verify(db, name, mark, progress=lambda share: _say({"part": share})):
             yield asdict(check)
         yield {"done": name}
     for one in verify_log(Path(request["log"]), db):
@@ -55,7 +55,11 @@ def main() -> int:
 def _print_all(lines: Iterator[dict[str, Any]]) -> None:
     """Print each line as soon as it is known."""
     for one in lines:
-        print(json.dumps(one, allow_nan=False), flush=True)
+        _say(one)
+
+
+def _say(one: dict[str, Any]) -> None:
+    print(json.dumps(one, allow_nan=False), flush=True)
 
 
 if __name__ == "__main__":

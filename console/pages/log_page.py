@@ -23,15 +23,19 @@ async def live_log_fragment(visit: Visit) -> str:
 
 def _values(visit: Visit) -> dict[str, Any]:
     show = visit.query("show", ("all", "changes", *KINDS), "changes")
+    given = visit.request.query_params.get("before", "")
+    before = int(given) if given.isdecimal() and len(given) < 16 else None
     activity = visit.context.activity
     found = [
         one
         for one in reversed(activity.entries)
-        if show in {"all", one.kind} or (show == "changes" and one.kind not in {"view", "ledger"})
+        if (before is None or one.number < before)
+        and (show in {"all", one.kind} or (show == "changes" and one.kind not in {"view", "ledger"}))
     ]
     return {
         "entries": found[:SHOWN],
-        "more": len(found) > SHOWN,
+        "older": found[SHOWN - 1].number if len(found) > SHOWN else None,
+        "kept": len(activity.entries),
         "show": show,
         "kinds": ("changes", "all", *KINDS),
         "count": activity.count,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from hushmq.console.background.jobs import Jobs
+import pytest
+
+from hushmq.console.background.jobs import Job, Jobs
 
 REFUSED = {"push": ["--broker", "mqtt://127.0.0.1:1", "--dry-run"], "payload": "{}"}
 
@@ -26,3 +28,20 @@ def test_a_job_about_something_else_takes_the_place_of_the_one_that_runs() -> No
         await jobs.stop()
 
     asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def test_progress_goes_on_within_a_stream() -> None:
+    """A site with one large stream does not stand at nothing for minutes."""
+    job = Job("verify", "ann")
+    assert job.progress == 0.0
+    said: list[tuple[dict[str, object], float]] = [
+        ({"streams": ["motion", "log"]}, 0.0),
+        ({"part": 0.5}, 0.25),
+        ({"stream": "motion", "passed": True}, 0.25),
+        ({"part": 0.99}, 0.495),
+        ({"done": "motion"}, 0.5),
+        ({"done": "log"}, 1.0),
+    ]
+    for line, progress in said:
+        job.said.append(line)
+        assert job.progress == pytest.approx(progress)

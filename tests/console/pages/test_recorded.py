@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import time
 from contextlib import closing
+from html import unescape
 from pathlib import Path
 
 from hushmq.broker.contract.messages import Status
@@ -136,3 +138,19 @@ def test_the_log_of_an_older_console_is_read(tmp_path: Path) -> None:
     log.close()
     found = [words for _, words in ActivityLog(tmp_path / "log.jsonl").of_device("d1")]
     assert found == [f"applied policy {n}" for n in range(119, 19, -2)]
+
+
+def test_older_entries_are_a_page_away(opened: Opened) -> None:
+    """The newest first; the link leads to those before them, and what is no number is passed over."""
+    console = opened()
+    for n in range(450):
+        console.context.record("job", "verify", f"turn {n}", who="ann")
+    client = console.client("ann")
+    text = client.get("/log?show=job&before=x").text
+    assert "turn 449<" in text
+    assert "turn 249<" not in text
+    found = re.search(r'href="(/log\?show=job&amp;before=\d+)"', text)
+    assert found is not None
+    second = client.get(unescape(found[1])).text
+    assert "turn 249<" in second
+    assert "turn 250<" not in second
