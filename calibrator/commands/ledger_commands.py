@@ -36,6 +36,7 @@ examples:
   hushmq ledger show --database sqlite:////var/lib/hushmq/ledger.db --stream motion --json
   hushmq ledger verify --config calibrator.toml
   hushmq ledger disclose --config calibrator.toml > disclosure.json
+  hushmq ledger disclose --config calibrator.toml --out console/disclosure.json   # the console offers it
   hushmq ledger export --config calibrator.toml --format csv > ledger.csv
   hushmq ledger export --config calibrator.toml --format bundle > export.json   # for hushmq verify"""
 
@@ -116,6 +117,9 @@ def _configure_reconcile(action: argparse.ArgumentParser) -> None:
 
 def _add_organisation(action: argparse.ArgumentParser) -> None:
     """Add the options for what the registry asks of an organisation."""
+    action.add_argument(
+        "--out", type=Path, metavar="FILE", help="write it there, all at once; default: standard output"
+    )
     given = action.add_argument_group(
         "for the registry of deployments", "what is not given is named in `missing` of each record"
     )
@@ -282,8 +286,22 @@ def _disclose(args: argparse.Namespace) -> int:
             tuple(args.curator), args.use, args.region, args.sector, tuple(args.author)
         )
         found = disclose(db, cohort=config.cohort, key=config.keys.signing_key, organisation=organisation)
-    print(json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False))
+    text = json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    if args.out is None:
+        print(text, end="")
+    else:
+        _replace(args.out, text)
     return 0
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put a new file in the place of the old one: whoever reads it meanwhile has one of them, whole."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise Problem(f"--out: {path}: {error.strerror}") from None
 
 
 def _export_bundle(args: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from hushmq.broker.service.log import logger
 from hushmq.setup.child_processes import ChildProcesses
 from hushmq.setup.household import OPS, Household
 from hushmq.setup.printed_units import compose_file, systemd_units
+from hushmq.setup.renewed_disclosure import RenewedDisclosure
 
 EXAMPLES = """Broker, calibrator, console and the devices of `hushmq device add --here`, each a process with its log in
 SITE/log; one that ends is started again. The first time, SITE/policy.toml is signed and published. Releases are printed
@@ -84,6 +85,7 @@ class _Up:
         self._as_json = as_json
         self._with_console = with_console
         self._processes = ChildProcesses()
+        self._disclosure: RenewedDisclosure | None = None
         self._arrived: queue.SimpleQueue[tuple[str, bytes, bool]] = queue.SimpleQueue()
         self._connection = Connection(
             endpoints=[household.folder.endpoint(OPS)],
@@ -107,6 +109,11 @@ class _Up:
             self._say("calibrator", f"log: {log / 'calibrator.log'}")
             if console is not None:
                 self._start("console", ["console", "run", "--config", str(console)])
+                self._disclosure = RenewedDisclosure(
+                    self._household.calibrator_file,
+                    console.parent / "disclosure.json",
+                    log / "disclosure.log",
+                )
             self._publish_first_policy()
             self._say("", "Ctrl-C stops everything")
             while not self._stopping.wait(TURN_S):
@@ -197,6 +204,8 @@ class _Up:
         self._processes.stop(gone, patience=PATIENCE_S)
         for one in self._processes.restart_in_time():
             self._say(one.name, f"ended and will be started again: {one.last_log_line()}")
+        if self._disclosure is not None:
+            self._disclosure.turn()
         while not self._arrived.empty():
             line = message_line(*self._arrived.get(), as_json=self._as_json)
             if line is not None:
@@ -204,6 +213,8 @@ class _Up:
 
     def _stop(self) -> None:
         """Devices first, so that what they have sent is counted; the broker last."""
+        if self._disclosure is not None:
+            self._disclosure.stop()
         names = self._processes.names()
         self._processes.stop([name for name in names if name.startswith("device-")], patience=PATIENCE_S)
         self._processes.stop(["calibrator"], patience=PATIENCE_S)
