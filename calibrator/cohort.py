@@ -32,6 +32,7 @@ from hushmq.calibrator.ledger.ledger_state import ledger_state
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.roster.admission import Admission
+from hushmq.calibrator.roster.forgotten import forgotten_devices, topics_of
 from hushmq.calibrator.roster.left_out import left_out
 from hushmq.calibrator.settings.cohort_settings import CohortSettings, DeviceSettings
 from hushmq.calibrator.settings.stored_settings import StoredSetting, sign_again
@@ -183,6 +184,16 @@ class Cohort:
         """Every device of which something was counted."""
         with self._engine.begin() as db:
             return {device for device, _ in counted_ticks(db)}
+
+    def topics_of_forgotten(self) -> dict[str, list[str]]:
+        """By forgotten device, the retained topics that are about it, but its status."""
+        windows = [
+            (name, window)
+            for name, stream in self._followed.streams.items()
+            for window in (*stream.windows, *stream.device_windows)
+        ]
+        with self._engine.begin() as db:
+            return {device: topics_of(db, device, self.topics, windows) for device in forgotten_devices(db)}
 
     @property
     def policy(self) -> Policy | None:

@@ -53,6 +53,8 @@ class ServedCohort:
         """The noise version in force, by stream."""
         self._device_settings: Mapping[str, Mapping[str, StoredSetting]] = {}
         self._ledgers: dict[str, LedgerState] = {}
+        self._forgotten: set[str] = set()
+        """Devices whose topics are cleared; one that comes back is none of them."""
 
     def begin(self) -> None:
         """Calibrate what is due, and take up what is stored and not yet published."""
@@ -61,6 +63,7 @@ class ServedCohort:
         self._releases.replace(self.cohort.unsent())
         for topic, payload in self.cohort.newest_releases().items():
             self._topics.acknowledged(topic, payload)
+        self._clear_forgotten()
 
     def reconnected(self) -> None:
         """Publish everything again: the broker may have lost it."""
@@ -75,6 +78,8 @@ class ServedCohort:
             self.inbox.put_back(arrived)
             raise
         self._update_policy()
+        if received.forgotten:
+            self._clear_forgotten()
         self._topics.repair_overwritten(arrived, time.monotonic())
         self.settled = self._settling.settled(connected=outlet.connected)
         caught_up = self._settling.caught_up(connected=outlet.connected, grace_s=self._grace_s)
@@ -83,6 +88,7 @@ class ServedCohort:
         self._calibrate(received, closed, resumed=resumed)
         self._record_acknowledged()
         self._unseen |= received.accounted
+        self._forgotten -= received.devices
         if last:
             self._seen_next = 0.0
         if outlet.connected:
@@ -127,10 +133,21 @@ class ServedCohort:
         self._device_settings = devices.in_force
         for stream, settings in devices.in_force.items():
             for device, setting in settings.items():
+                if device in self._forgotten:
+                    continue
                 self._topics.set_setting(self.cohort.topics.noise(stream, device), setting.payload)
         self.calibrating = bool(devices.unfinished)
         if not self.calibrating:
             self._update_ledgers()
+
+    def _clear_forgotten(self) -> None:
+        """Have the broker retain nothing about devices that are forgotten."""
+        found = self.cohort.topics_of_forgotten()
+        self._forgotten = set(found)
+        for device, topics in found.items():
+            self._unseen.pop(device, None)
+            for topic in topics:
+                self._topics.clear(topic)
 
     def _update_policy(self) -> None:
         """Put the policy followed back where the broker has lost it or retains an older one."""

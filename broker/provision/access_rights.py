@@ -1,6 +1,7 @@
 """Identities and their access rights, from which the configuration of every broker is generated.
 
-A device writes only topics with its name; a subscriber reads releases and nothing else; only ops write the policy. A
+A device writes only topics with its name; a subscriber reads releases and nothing else; ops write the policy, and clear
+the status of a device that is forgotten. A
 console writes nothing and does not read the noisy stream: it shows none of it. Home Assistant reads releases, the
 status of devices, and what is announced to it, which only the calibrator writes.
 """
@@ -90,7 +91,8 @@ def rights(cohort: str, identity: Identity, prefix: str = DEFAULT_PREFIX) -> Rig
     below = f"{ROOT}/{cohort}"
     match identity.role:
         case "ops":
-            return Rights(publish=(topics.policy,), subscribe=(f"{below}/#",))
+            # They clear the status of a device that is forgotten.
+            return Rights(publish=(topics.policy, f"{below}/status/+"), subscribe=(f"{below}/#",))
         case "calibrator":
             writes = (topics.all("noise"), topics.all("seen"), topics.all("release"), topics.all("ledger"))
             # It puts the newest policy back, signed by ops, where a broker has lost it.

@@ -22,6 +22,10 @@ class DeviceStatuses:
             self._log.warning("refused_by_device", device=device, where=where, reason=str(reason))
         self.of[device] = status
 
+    def remove(self, device: str) -> None:
+        """Forget a status that was cleared."""
+        self.of.pop(device, None)
+
 
 def _refusals(status: Status | None) -> set[tuple[str, Reason]]:
     if status is None:

@@ -81,6 +81,11 @@ class Quarantine:
             self._paces.pop(device, None)
         return quarantined
 
+    def forget(self, device: str) -> None:
+        """Forget what is held against a device whose record is deleted."""
+        self.records.pop(device, None)
+        self._paces.pop(device, None)
+
     def members(self, now: float) -> dict[str, Reason]:
         """The devices in quarantine at this time, and why."""
         return {device: record.reason for device, record in self.records.items() if now < record.until}

@@ -31,6 +31,7 @@ from hushmq.calibrator.ledger.policy_epochs import begin_epochs_of_policy, check
 from hushmq.calibrator.policy.clocks import Clocks
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.roster.admission import Admission, Candidate
+from hushmq.calibrator.roster.forgotten import forgotten_devices
 from hushmq.calibrator.settings.cohort_settings import CohortSettings
 from hushmq.calibrator.windows.closed_windows import resume_sequences
 from hushmq.calibrator.windows.collect_device_windows import collect_release
@@ -73,6 +74,8 @@ class Received:
     """Whether a setting of ours came back that the database had lost."""
     stopped: Mapping[str, str] = field(default_factory=dict)
     """Streams that charge nothing from now on, because their ledger does not reach a high-water mark, and why."""
+    forgotten: frozenset[str] = frozenset()
+    """Devices whose status was cleared because they are forgotten: their other topics are to be cleared, too."""
 
     @property
     def devices(self) -> frozenset[str]:
@@ -91,12 +94,16 @@ class _Changes:
     restored: bool = False
     stopped: dict[str, str] = field(default_factory=dict)
     counted: list[Candidate] = field(default_factory=list)
+    cleared: set[str] = field(default_factory=set)
+    forgotten: frozenset[str] = frozenset()
 
     def arrived(self, stream: str, first: int) -> None:
         self.first_ticks[stream] = min(first, self.first_ticks.get(stream, first))
 
     def result(self) -> Received:
-        return Received(self.accounted, self.first_ticks, self.adopted, self.restored, self.stopped)
+        return Received(
+            self.accounted, self.first_ticks, self.adopted, self.restored, self.stopped, self.forgotten
+        )
 
 
 @dataclass(slots=True)
@@ -137,6 +144,10 @@ class Receiver:
         for item in messages.others:
             with self._rejecting(item.topic):
                 self._take_other(db, item, now, changes)
+        if changes.cleared:
+            changes.forgotten = forgotten_devices(db) & changes.cleared
+            for device in changes.forgotten:
+                self.quarantine.forget(device)
         if messages.batches:
             group = BatchGroup(db, (one.sent.device for one in messages.batches))
             possible = self._possible_ticks(now)
@@ -191,6 +202,9 @@ class Receiver:
         match parse(item.topic):
             case Address(kind="policy"):
                 changes.adopted = self._follow(db, item.payload) or changes.adopted
+            case Address(kind="status", device=str(device)) if not item.payload:
+                self.statuses.remove(device)
+                changes.cleared.add(device)
             case Address(kind="noise" | "ledger" | "status" | "release") if not item.payload:
                 pass  # somebody has cleared a retained message
             case Address(kind="release", stream=str(stream), window=str(window), scope=str(device)):

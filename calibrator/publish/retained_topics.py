@@ -43,6 +43,11 @@ class RetainedTopics:
         self._read_back.add(topic)
         self.set(topic, payload)
 
+    def clear(self, topic: str) -> None:
+        """Have the broker retain nothing on this topic."""
+        self._settings.discard(topic)
+        self.set(topic, b"")
+
     def hold_back(self, topic: str) -> None:
         """Leave what the broker retains on this topic as it is, also after a reconnect."""
         self._read_back.add(topic)

@@ -63,7 +63,11 @@ class LiveSite:
     def receive(self, topic: str, payload: bytes, retained: bool) -> None:
         """Take over one message."""
         address = parse(topic)
-        if address is None or address.cohort != self.cohort or not payload:
+        if address is None or address.cohort != self.cohort:
+            return
+        if not payload:
+            if address.kind == "status" and address.device in self.devices:
+                self._forget(address.device)
             return
         try:
             self._take(address, payload, retained=retained)
@@ -134,6 +138,13 @@ class LiveSite:
         """How much of the state comes through the noise of the device, in the stream where it is least."""
         settings = (self.setting_of(name, known.name, one.noise) for name, one in known.streams.items())
         return min((one.noise.noise.signal for one in settings if one is not None), default=None)
+
+    def _forget(self, device: str) -> None:
+        """Its status was cleared: ops have forgotten it."""
+        del self.devices[device]
+        self.own_settings = {key: one for key, one in self.own_settings.items() if key[1] != device}
+        self.record("device", device, "forgotten")
+        self.changes.note(f"device:{device}")
 
     def _ledger(self, stream: str, state: LedgerState) -> None:
         before = self.ledgers.get(stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +24,34 @@ examples:
   hushmq device add home door --source mqtt=mqtt://localhost/zigbee2mqtt/front_door --json-path contact \\
       --source-user hushmq --source-password-file z2m.password
   hushmq device list home
-  hushmq device revoke home wearable-1"""
+  hushmq device revoke home wearable-1
+  hushmq device forget home wearable-1"""
+FORGET = """Shuts the device out if it is not, deletes what the calibrator has of it (noisy states, statistics, its
+place in windows) and clears its retained topics. Debits stay, with the settings, releases and estimates that price
+them: what has been told cannot be taken back. Broker and calibrator should run.
+
+examples:
+  hushmq device forget home wearable-1
+  hushmq device forget home wearable-1 --yes --json"""
 ANSWER_S = 3.0
 """How long the broker may take to answer before devices are listed without their status."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|revoke")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|revoke|forget")
     add = actions.add_parser("add", help="let a device join, and write its bundle", epilog=EXAMPLES)
     revoke = actions.add_parser("revoke", help="shut a device out; what it has published stays")
     listing = actions.add_parser("list", help="list the devices of a site, and how they are")
-    for each in (add, listing, revoke):
+    forget = actions.add_parser(
+        "forget", help="shut a device out and delete all that is known of it but its debits", epilog=FORGET
+    )
+    for each in (add, listing, revoke, forget):
         each.add_argument("site", type=Path, metavar="SITE", help="the site's folder")
         each.add_argument("--json", action="store_true", help="print one JSON object")
-    for each in (add, revoke):
+    for each in (add, revoke, forget):
         each.add_argument("name", metavar="NAME", help="the device's name, as in its topics")
+    forget.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     add.add_argument(
         "--source",
         action="append",
@@ -61,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
             return _add(household, args)
         case "revoke":
             return _revoke(household, args)
+        case "forget":
+            return _forget(household, args)
     return _list(household, args)
 
 
@@ -92,16 +107,35 @@ def _add(household: Household, args: argparse.Namespace) -> int:
 def _revoke(household: Household, args: argparse.Namespace) -> int:
     if household.folder.description.role(args.name) != "device":
         raise Problem(f"there is no device {args.name!r} in {household.path / 'site.toml'}")
-    household.folder.revoke(args.name)
-    here = household.here().get(args.name)
-    if here is not None:
-        here.rename(here.with_suffix(".revoked"))
-    (household.path / "bundles" / f"{args.name}.bundle").unlink(missing_ok=True)
+    household.revoke(args.name)
     if args.json:
         print(json.dumps({"revoked": args.name}))
     else:
         print(f"{args.name} is shut out; its outbox and what it has published stay")
     return 0
+
+
+def _forget(household: Household, args: argparse.Namespace) -> int:
+    # The calibrator's database needs an extra, which the other actions do not.
+    try:
+        from hushmq.setup.forget_device import forget  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise Problem(f"{error.name} is not installed: pip install 'hushmq[calibrator]'") from None
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise Problem("--yes: standard input is not a terminal to ask for confirmation: give --yes")
+        question = f"forget {args.name}? What it has sent is deleted, its debits stay [y/N] "
+        if input(question).strip().lower() not in {"y", "yes"}:
+            print("nothing was changed")
+            return 1
+    found = forget(household, args.name)
+    if args.json:
+        print(json.dumps({"forgotten": args.name, "rows": found.rows, "left": found.left}))
+    else:
+        print(f"{args.name} is forgotten: {found.rows} rows deleted, its topics are clear; debits stay")
+        for line in found.left:
+            print(f"  left: {line}")
+    return 1 if found.left else 0
 
 
 def _list(household: Household, args: argparse.Namespace) -> int:

@@ -124,6 +124,14 @@ class Household:
             {"device": device, "cohort": self.cohort, "files": {SETTINGS: settings, **files}}
         )
 
+    def revoke(self, device: str) -> None:
+        """Shut a device out: its identity and its bundle go; if it runs here, it is stopped. Its data stays."""
+        self.folder.revoke(device)
+        here = self.here().get(device)
+        if here is not None:
+            here.rename(here.with_suffix(".revoked"))
+        (self.path / "bundles" / f"{device}.bundle").unlink(missing_ok=True)
+
     def here(self) -> dict[str, Path]:
         """Return the settings of the devices that run on this machine, by name."""
         found = sorted((self.path / "here").glob(f"*/{SETTINGS}"))

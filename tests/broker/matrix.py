@@ -87,7 +87,7 @@ READS = {
     },
 }
 WRITES = {
-    "ops": {"policy"},
+    "ops": {"policy", "own status", "other status"},
     "calibrator": {
         "policy",
         "noise",

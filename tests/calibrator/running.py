@@ -115,7 +115,7 @@ class Client:
 
     def seen(self, device: str) -> Seen | None:
         heard = self.heard.get(TOPICS.seen(device))
-        return decode(Seen, heard[-1]) if heard else None
+        return decode(Seen, heard[-1]) if heard and heard[-1] else None
 
     def setting(self, stream: str = STREAM) -> NoiseSetting | None:
         heard = self.heard.get(TOPICS.noise(stream))

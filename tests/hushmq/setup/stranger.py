@@ -1,4 +1,5 @@
-"""The path of somebody who has never seen hushmq: from an installed program to the first release of a simulated device.
+"""The path of somebody who has never seen hushmq: from an installed program to the first release of a simulated device,
+to a second device that joins with a bundle as one elsewhere does, and to a picture of the releases.
 
 Run it as a program to time it as a stranger has it, with all defaults: `make stranger`.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -23,10 +25,16 @@ class Walk:
     """The commands that were typed, how long it took, and what was edited by hand."""
 
     commands: list[str] = field(default_factory=list)
+    to_release: int = 0
+    """How many of them came before the first release."""
     seconds: float = 0.0
+    """From the first command to the first release."""
     by_hand: list[str] = field(default_factory=list)
-    """Files that a person had to write or change: those in the folder that no command has written."""
+    """Files that a person had to write: those that were there before the first command. No later one is."""
     release: str = ""
+    enrolled_seconds: float = 0.0
+    """From `device add` to the first tick that was counted of the device with a bundle."""
+    picture: str = ""
 
 
 def walk(
@@ -56,18 +64,41 @@ def walk(
     try:
         done(type_in("device", "add", "home", "wearable-1", "--source", "simulate", "--here"))
         found.by_hand = sorted(str(path) for path in before)
+        found.to_release = len(found.commands)
         for line in site.stdout:
             if line.startswith("release"):
                 found.release = line.strip()
                 break
             assert time.monotonic() - began < PATIENCE_S, "nothing was released in time"
         found.seconds = time.monotonic() - began
+        began_again = time.monotonic()
+        done(type_in("device", "add", "home", "ring", "--source", "simulate", "--out", "ring.bundle"))
+        device = type_in("agent", "enroll", "ring.bundle", "--run")
+        try:
+            while not _is_counted(folder / "home", "ring"):
+                assert device.poll() is None, device.communicate()
+                assert time.monotonic() - began_again < PATIENCE_S, "nothing was counted in time"
+                time.sleep(0.2)
+            found.enrolled_seconds = time.monotonic() - began_again
+        finally:
+            device.terminate()
+            device.communicate(timeout=60)
+        found.picture = str(folder / "releases.svg")
+        done(type_in("releases", "plot", "home", "--output", found.picture))
+        done(type_in("device", "forget", "home", "ring", "--yes"))
+        assert not _is_counted(folder / "home", "ring")
     finally:
         site.terminate()
         rest, errors = site.communicate(timeout=60)
     assert found.release, f"the site ended: {rest}{errors}"
     assert site.returncode == 0, errors
     return found
+
+
+def _is_counted(site: Path, device: str) -> bool:
+    """Whether the calibrator holds ticks of a device."""
+    with sqlite3.connect(f"file:{site}/calibrator/ledger.db?mode=ro", uri=True) as db:
+        return bool(db.execute("SELECT count(*) FROM tally WHERE device = ?", [device]).fetchone()[0])
 
 
 def main() -> None:
