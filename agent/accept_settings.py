@@ -5,7 +5,8 @@ A policy is applied if and only if
 - an ops key has signed it, it is for this cohort, and its version is above the applied one;
 - every audience's ε is within the device's limit, which holds for all streams of one account together;
 - no stream in use changes its period or its stride (ticks of another period are other instants), and none its
-  number of states (an account belongs to one chain model), also where a policy in between did not name it.
+  number of states (an account belongs to one chain model), also where a policy in between did not name it;
+- it names this device among those that apply it first, or names none. Else it is held back: checked, not applied.
 
 A noise setting is applied if and only if
 
@@ -182,6 +183,8 @@ class Settings:
         self.policy_refusal: Refusal | None = None
         self.noise: dict[str, NoiseSetting] = {}
         self.noise_refusals: dict[str, Refusal] = {}
+        self._held_back: int | None = None
+        """The version of a policy that others apply first."""
         self.save_error: str | None = None
         """Why the setting applied last could not be stored; None if it was."""
         self._early: dict[Address, bytes] = {}
@@ -232,6 +235,9 @@ class Settings:
             )
             raise
         self.policy_refusal = None
+        if self._held_back is not None:
+            mismatch = Reason.POLICY_MISMATCH
+            self.noise_refusals = {k: one for k, one in self.noise_refusals.items() if one.reason != mismatch}
         if changed:
             self._store(self._policy_path, payload)
             # Noise settings for this policy may have arrived before it.
@@ -248,6 +254,8 @@ class Settings:
         except Rejected as rejected:
             if rejected.reason == Reason.POLICY_MISMATCH:
                 self._early[address] = payload
+                if decode(Signed[NoiseSetting], payload).message.policy == self._held_back:
+                    return False
             version = _stated_version(Signed[NoiseSetting], payload)
             self.noise_refusals[stream] = Refusal(version=version, reason=rejected.reason)
             raise
@@ -281,7 +289,10 @@ class Settings:
                     Reason.STATES_CHANGED,
                     f"{name}: {used} states are in use, and their number never changes: give it a new name",
                 )
-        self.policy, self.streams = policy, priced
+        if policy.first_devices and self._device not in policy.first_devices:
+            self._held_back = policy.version
+            return False
+        self.policy, self.streams, self._held_back = policy, priced, None
         self.noise, self.noise_refusals = {}, {}
         return True
 

@@ -33,6 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     sign.add_argument("policy", type=Path, metavar="POLICY", help="the policy file, .toml or .json")
     sign.add_argument("--key", type=Path, required=True, metavar="FILE", help="the private key of ops")
     sign.add_argument("--version", type=int, metavar="N", help="its version (default: that in the file)")
+    sign.add_argument(
+        "--first",
+        metavar="NAMES",
+        help="devices that apply it first, with commas; the others wait for another one",
+    )
     sign.add_argument("--out", type=Path, required=True, metavar="FILE.json", help="the file to write")
     sign.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -42,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     version = args.version if args.version is not None else tree.get("version")
     if version is None:
         raise Problem("--version: missing; say the next version: hushmq push POLICY --dry-run shows it")
+    if args.first is not None:
+        tree = tree | {"first_devices": [name.strip() for name in args.first.split(",")]}
     policy = check_policy(tree, args.policy, version=version)
     signed = PrivateKey.load(args.key).sign(policy)
     payload = encode(signed)

@@ -16,6 +16,7 @@ from hushmq.broker.commands.push_plan import Plan, devices_of, new_epoch, plan_s
 from hushmq.broker.commands.push_warnings import check_key, what_is_left
 from hushmq.broker.commands.push_words import words_of
 from hushmq.broker.commands.rollout import FINAL, Progress, Received, Watcher, nobody_applied, settled
+from hushmq.broker.commands.staged_push import all_applied, check_stages, stages_of
 from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, encode
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Rejected
@@ -31,11 +32,14 @@ CLEAR_LINE = "\r\x1b[K"
 SUMMARY = "check, sign and publish a policy, and follow its roll-out"
 EXAMPLES = """A policy file is TOML or JSON with the fields of the policy message. Without `version`, the next one is
 used. Exit code 0: every online device has applied the policy; 1: a device refused it or did not respond.
+With --first a few devices apply it first, the others check it and go on as before; once they have applied it, it is
+published to all, one version higher.
 
 examples:
   hushmq push policy.toml --key ops.key --broker mqtts://broker.lan --username ops --password-file ops.password
   hushmq push home/policy.toml --site home
   hushmq push signed.json --site home                  # what `hushmq policy sign` wrote where the key is
+  hushmq push home/policy.toml --site home --first ring,band     # these two first, then all; or --first 2
   hushmq push policy.toml --broker mqtt://127.0.0.1 --dry-run    # what would change; needs no key
   hushmq push policy.json --key ops.key --broker mqtt://127.0.0.1 --yes --json"""
 
@@ -56,6 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--new-key",
         action="store_true",
         help="the key is another one than that of the policy in force, on purpose",
+    )
+    parser.add_argument(
+        "--first",
+        metavar="DEVICES",
+        help="have these devices apply it first: names with commas, or how many of those on line",
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would change, publish nothing")
     parser.add_argument("--yes", action="store_true", help="publish without asking for confirmation")
@@ -78,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
     key = _key(args) if signed is None and not _is_review(args) else None
     if signed is not None:
         _check_signed(signed, args)
+        if args.first is not None:
+            raise Problem("--first: a signed policy says it itself: hushmq policy sign --first")
     tree = tree if signed is None else signed.message.model_dump(mode="json")
     check_policy(tree, args.policy, version=tree.get("version", 1))
     if not (args.dry_run or args.yes or sys.stdin.isatty()):
@@ -90,29 +101,47 @@ def run(args: argparse.Namespace) -> int:
         policy = _versioned(tree, args.policy, watcher.received)
         if signed is not None:
             policy = signed.message
-        elif key is not None:
-            signed = key.sign(policy)
-        if signed is not None:
-            check_key(signed.key, watcher.received, new_key=args.new_key)
-        else:
-            signed = PrivateKey.generate().sign(policy)  # of a review, for the message's length alone
-        payload = encode(signed)
-        if len(payload) > MAX_PAYLOAD_BYTES:
-            raise Problem(
-                f"{args.policy}: the message has {len(payload)} bytes; devices read at most {MAX_PAYLOAD_BYTES}"
-            )
+            if policy.first_devices:
+                check_stages(policy, watcher.received)
+        stages = stages_of(policy, args.first, watcher.received)
+        # Of a review a key is made up: the message's length alone is looked at.
+        messages = (
+            [signed] if signed is not None else [(key or PrivateKey.generate()).sign(one) for one in stages]
+        )
+        if signed is not None or key is not None:
+            check_key(messages[0].key, watcher.received, new_key=args.new_key)
+        payloads = [_payload(one, args.policy) for one in messages]
         plan = plan_streams(policy, watcher.received)
         if not args.json:
             print("\n".join(words_of(policy, watcher.received, plan)))
-        if args.dry_run or not (args.yes or _agreed()):
+            if stages[0].first_devices:
+                print(f"first for {', '.join(stages[0].first_devices)}")
+        if args.dry_run or not (args.yes or _agreed("publish it?")):
             _answer(args, policy, plan, watcher.received, {}, published=False)
             return 0 if args.dry_run else 1
-        watcher.publish(policy, payload, timeout=BACK_S)
-        found = _follow(watcher, policy, timeout=args.timeout, quiet=args.json)
+        for policy, payload in zip(stages, payloads, strict=True):  # the last one published is told
+            watcher.publish(policy, payload, timeout=BACK_S)
+            found = _follow(watcher, policy, timeout=args.timeout, quiet=args.json)
+            if len(stages) > 1 and policy is stages[0]:
+                if not all_applied(policy, found):
+                    break
+                if not args.yes and not _agreed("all of them have applied it: publish it to all devices?"):
+                    break
     finally:
         watcher.close()
     _answer(args, policy, plan, watcher.received, found, published=True)
+    if policy.first_devices:
+        return 0 if signed is not None and all_applied(policy, found) else 1
     return 0 if settled(found) and all(one.state != "refused" for one in found.values()) else 1
+
+
+def _payload(signed: Signed[Policy], path: Path) -> bytes:
+    payload = encode(signed)
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise Problem(
+            f"{path}: the message has {len(payload)} bytes; devices read at most {MAX_PAYLOAD_BYTES}"
+        )
+    return payload
 
 
 def _is_review(args: argparse.Namespace) -> bool:
@@ -175,9 +204,9 @@ def _versioned(tree: dict[str, Any], path: Path, received: Received) -> Policy:
     return policy
 
 
-def _agreed() -> bool:
+def _agreed(question: str) -> bool:
     try:
-        return input("publish it? [y/N] ").strip().lower() in {"y", "yes"}
+        return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
     except EOFError:
         print()
         return False
@@ -244,6 +273,7 @@ def _answer(
         answer = {
             "version": policy.version,
             "published": published,
+            "first_devices": list(policy.first_devices),
             "streams": streams,
             "devices": devices,
             "nobody_applied": nobody_applied(policy, found, received),
@@ -252,9 +282,15 @@ def _answer(
     elif published:
         counts = [
             f"{sum(one.state == state for one in found.values())} {state}"
-            for state in ("applied", "refused", "silent", "waiting for noise", "offline")
+            for state in ("applied", "refused", "silent", "waiting for noise", "offline", "held back")
+            if state != "held back" or policy.first_devices
         ]
         print(f"policy {policy.version} is published; devices: {', '.join(counts)}")
+        if policy.first_devices:
+            print(
+                f"it is for {', '.join(policy.first_devices)} alone: push it without --first for all, or the former "
+                "file again to take it back"
+            )
         if (advice := nobody_applied(policy, found, received)) is not None:
             print(f"WARNING: {advice}")
     else:

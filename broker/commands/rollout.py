@@ -18,8 +18,8 @@ from hushmq.broker.mqtt.connection import Connection, Offline
 from hushmq.broker.mqtt.endpoint import Endpoint
 from hushmq.broker.service.log import logger
 
-State = Literal["applied", "waiting for noise", "refused", "silent", "offline"]
-FINAL: frozenset[State] = frozenset({"applied", "refused", "offline"})
+State = Literal["applied", "waiting for noise", "refused", "silent", "offline", "held back"]
+FINAL: frozenset[State] = frozenset({"applied", "refused", "offline", "held back"})
 """States that a device does not leave while the roll-out is followed."""
 LEAP = 1000
 """How far ahead of the retained policy and settings a device's policy can be."""
@@ -117,13 +117,18 @@ class Watcher:
         with self._arrival:
             settings = self.received.settings
             return {
-                device: progress_of(one, policy, settings)
+                device: progress_of(device, one, policy, settings)
                 for device, one in sorted(self.received.statuses.items())
             }
 
     def _receive(self, topic: str, payload: bytes, retained: bool) -> None:
         address = parse(topic)
-        if address is None or not payload:
+        if address is None:
+            return
+        if not payload:
+            if address.kind == "status" and address.device is not None:
+                with self._arrival:
+                    self.received.statuses.pop(address.device, None)
             return
         with self._arrival:
             if retained:  # statuses of a large site never pause
@@ -149,10 +154,17 @@ class Watcher:
             self._arrival.notify_all()
 
 
-def progress_of(status: Status, policy: Policy, settings: Mapping[str, NoiseSetting]) -> Progress:
-    """Return how far a device is, by its last status and the settings in force."""
+def progress_of(
+    device: str, status: Status, policy: Policy, settings: Mapping[str, NoiseSetting]
+) -> Progress:
+    """Return how far a device is, by its last status and the settings in force.
+
+    One that is to go on with what it follows, while others apply the policy first, may refuse it all the same.
+    """
     if status.refused is not None and status.refused.version == policy.version:
         return Progress("refused", str(status.refused.reason))
+    if policy.first_devices and device not in policy.first_devices:
+        return Progress("held back")
     if status.policy != policy.version:
         return Progress("offline" if status.online is False else "silent")
     for name, stream in status.streams.items():

@@ -375,6 +375,19 @@ class Policy(Message):
     streams: Annotated[dict[Level, StreamPolicy], Field(min_length=1, max_length=64)]
     groups: dict[Level, Group] = Field(default={}, max_length=1024)
     """Devices whose streams share an account. A device in no group is a group of its own."""
+    first_devices: Annotated[tuple[Level, ...], Field(max_length=1024)] = ()
+    """Where some are named, only they apply the policy: all others check it, and go on with what they follow until a
+    policy comes that names none. `hushmq push --first` writes it."""
+
+    @model_validator(mode="after")
+    def _groups_apply_it_together(self) -> Self:
+        first = set(self.first_devices)
+        for name, group in self.groups.items():
+            if first & set(group.devices) and not first >= set(group.devices):
+                raise ValueError(
+                    f"first_devices: the devices of groups.{name} share an account: name all of them or none"
+                )
+        return self
 
     @model_validator(mode="after")
     def _each_device_in_one_group(self) -> Self:

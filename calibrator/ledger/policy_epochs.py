@@ -56,6 +56,11 @@ def begin_epochs_of_policy(
         own = {name: _reason(db, name, policy.streams[name]) for name in members}
         reason = next((one for one in own.values() if one is not None), None)
         first = max(first_tick(policy.streams[name]) for name in members)
+        if reason is not None and policy.first_devices:
+            raise Rejected(
+                Reason.POLICY_MISMATCH,
+                f"{members[0]}: what its states mean changes for all devices at once: name no first_devices",
+            )
         if reason is not None:
             theta = hull(_theta_at_end(db, name, before, policy.streams[name]) for name in members)
             for name, mine in own.items():

@@ -40,7 +40,7 @@ def rollout_state(site: LiveSite, policy: Policy) -> RolloutState:
         status = Status(
             online=record.online, policy=record.policy, refused=record.refused, streams=record.streams
         )
-        found = progress_of(status, policy, site.public.settings)
+        found = progress_of(record.name, status, policy, site.public.settings)
         counts[found.state] += 1
         if found.state == "refused":
             refusals[reason_in_words(found.reason.rpartition(": ")[2])] += 1

@@ -19,7 +19,7 @@ Tree = dict[str, Any]
 
 KNOWN = {
     "export": {"export", "cohort", "at", "keys", "policies", "settings", "streams", "seal"},
-    "policy": {"v", "version", "cohort", "streams", "groups"},
+    "policy": {"v", "version", "cohort", "streams", "groups", "first_devices"},
     "stream policy": {
         *("states", "period_ms", "discretiser", "theta", "adversary", "epsilon", "windows", "device_windows"),
         *("learning", "misfit", "stand_in", "fill_s", "outside_theta"),

@@ -197,6 +197,36 @@ def test_noise_that_arrived_before_its_policy_is_applied_with_it(tmp_path: Path,
     assert settings.noise_refusals == {}
 
 
+def test_a_policy_that_others_apply_first_is_checked_and_held_back(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """The former policy and its noise stay in force, also after a restart, until a policy is for all."""
+    others = policy(4).model_copy(update={"first_devices": ("somebody",)})
+    with pytest.raises(Rejected):  # noise for it comes first
+        settings.offer(NOISE, sign(noise(6, policy=4)), {})
+    assert not settings.offer(POLICY, sign(others), {})
+    assert not settings.offer(NOISE, sign(noise(7, policy=4)), {})
+    assert settings.policy is not None
+    assert (settings.policy.version, settings.noise["motion"].version) == (3, 5)
+    assert (settings.policy_refusal, settings.noise_refusals) == (None, {})
+    again = fresh(tmp_path)
+    assert again.load({}) == []
+    assert (again.policy, again.noise) == (settings.policy, settings.noise)
+    assert settings.offer(POLICY, sign(policy(5)), {})
+    assert settings.noise == {}
+
+
+def test_whoever_applies_a_policy_first_applies_it(settings: Settings) -> None:
+    """A device that is named does; one that is not says all the same what it would refuse."""
+    assert settings.offer(POLICY, sign(policy(4).model_copy(update={"first_devices": (DEVICE,)})), {})
+    assert settings.noise == {}
+    strange = policy(5, epsilon=Audiences(operator=9.0, public=1.0))
+    with pytest.raises(Rejected):
+        settings.offer(POLICY, sign(strange.model_copy(update={"first_devices": ("somebody",)})), {})
+    assert settings.policy_refusal is not None
+    assert (settings.policy_refusal.version, settings.policy_refusal.reason) == (5, Reason.EPSILON_ABOVE_CAP)
+
+
 def test_the_last_good_settings_are_verified_again_and_used_after_a_restart(
     settings: Settings, tmp_path: Path
 ) -> None:
