@@ -2,7 +2,8 @@
 
 A broker that lets in a client ends the connection of an older one with the same client id, and both come back for
 ever. With MQTT 5 it gives this as the reason. With MQTT 3.1.1 it just closes the connection, which it does for other
-reasons, too: only when that happens again and again, and the broker lets us in each time, a twin is the likely one.
+reasons, too: only when that happens again and again, and the broker lets us in each time, a twin is the likely one. NATS
+does the same while its disk is full.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class TwinWatch:
             times.append(time.monotonic())
         if len(times) < TIMES or times[-1] - times[0] > WITHIN_S:
             return error
-        return f"{error} again and again: another client seems to use the name {self._name}"
+        return (
+            f"{error} again and again: another client seems to use the name {self._name}, "
+            "or the broker cannot store what is sent (its log says so)"
+        )
 
     def away(self, broker: str) -> None:
         """Take note that the broker did not answer, or refused the client: what it closed before has that reason."""
