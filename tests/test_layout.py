@@ -27,7 +27,17 @@ ORDER = {
     "pufferfish": [
         *("adversary", "bisection", "false_position", "optional_numpy", "coupling", "inference"),
         *("window_method", "timeline"),
-        *("protocols", "deceived_loss", "undecided", "categorical", "quilt", "binary", "thinning", "regimes"),
+        *(
+            "protocols",
+            "deceived_loss",
+            "undecided",
+            "mobius",
+            "categorical",
+            "quilt",
+            "binary",
+            "thinning",
+            "regimes",
+        ),
         *("noise", "witness", "papers"),
     ],
     "broker": ["contract", "mqtt", "service", "provision", "reference", "forecast", "commands"],

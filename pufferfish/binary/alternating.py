@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from hushmq.pufferfish.binary.known_instant import TOLERANCE
-from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, MobiusMap, attracting_fixed_point
+from hushmq.pufferfish.mobius.ratio_orbit import LARGEST_TILT, MobiusMap, attracting_fixed_point
 
 # The largest q + r for which known states are searched: nearer to 2, correlation decays too slowly.
 _LARGEST_SUM = 1.9999

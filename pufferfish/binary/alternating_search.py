@@ -13,8 +13,8 @@ from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary import alternating
 from hushmq.pufferfish.binary.directed_chain import forgetting_time
 from hushmq.pufferfish.binary.known_envelope import Envelope
-from hushmq.pufferfish.binary.prior_search import LossAtTick
-from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT
+from hushmq.pufferfish.mobius.ratio_orbit import LARGEST_TILT
+from hushmq.pufferfish.timeline.entry import LossAtTick
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
 
 

@@ -23,10 +23,10 @@ from hushmq.pufferfish.binary.changing_chain import (
     splits_by_state,
     stationary_chains,
 )
-from hushmq.pufferfish.binary.changing_search import ChangingSearch, SearchedRuns
 from hushmq.pufferfish.binary.directed_chain import forgetting_time
 from hushmq.pufferfish.binary.one_chain_search import FoundLoss, OneChainSearch
 from hushmq.pufferfish.binary.slow_chains import LONGEST_MEMORY, slow_chains
+from hushmq.pufferfish.mobius.changing_search import ChangingSearch, SearchedRuns
 from hushmq.pufferfish.protocols import Timeline
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_units

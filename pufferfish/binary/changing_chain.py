@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.changing_side import ChangingSide, alpha_of
+from hushmq.pufferfish.mobius.changing_side import ChangingSide, alpha_of
+from hushmq.pufferfish.mobius.two_sides import ChangingChain
 
 # After so many e-folds nothing is left of what was known.
 _FORGOTTEN_EFOLDS = 60.0
@@ -30,21 +30,6 @@ _GROWTH = 4, 3
 
 # With q + r nearer to 1 there is nothing to gain from the confined odds.
 _LARGEST_SUM = 1.0 - 2.0**-30
-
-
-@dataclass(frozen=True, slots=True)
-class ChangingChain:
-    """What the outputs before and after a tick say at most in favour of a state; of both states, if it is None."""
-
-    state: int | None
-    left: ChangingSide
-    right: ChangingSide
-    ceiling: float = math.inf
-    """What both sides together say at most, where that is known from elsewhere."""
-
-    def endless_loss(self, tau: float) -> float:
-        """The loss of an endless stream with this tilt at every tick."""
-        return tau + self.left.endless(tau) + self.right.endless(tau)
 
 
 def changing_chains(

@@ -9,8 +9,8 @@ from hushmq.pufferfish.binary.known_instant import (
     known_state_log_ratio,
     most_informative_instant,
 )
-from hushmq.pufferfish.binary.ratio_orbit import MobiusMap, Orbit, one_tick_map, orbit_of
 from hushmq.pufferfish.binary.stream_loss import endless_side_log_ratio
+from hushmq.pufferfish.mobius.ratio_orbit import MobiusMap, Orbit, one_tick_map, orbit_of
 from hushmq.pufferfish.timeline.tilt_runs import to_nats
 
 # A difference of logarithms below this is lost in rounding.

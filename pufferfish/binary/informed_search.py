@@ -19,8 +19,9 @@ from typing import NamedTuple, TypeVar
 from hushmq.pufferfish.binary.directed_chain import DirectedChain
 from hushmq.pufferfish.binary.known_envelope import NEGLIGIBLE, Envelope
 from hushmq.pufferfish.binary.known_instant import TOLERANCE, largest_known_log_ratio
-from hushmq.pufferfish.binary.prior_search import LossAtTick, boundary_ratios, largest_in_run
-from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, MobiusMap, Orbit
+from hushmq.pufferfish.binary.prior_search import boundary_ratios, largest_in_run
+from hushmq.pufferfish.mobius.ratio_orbit import LARGEST_TILT, MobiusMap, Orbit
+from hushmq.pufferfish.timeline.entry import LossAtTick
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
 
 _Number = TypeVar("_Number", int, float)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from hushmq.pufferfish.binary.ratio_orbit import MobiusMap, Orbit
+from hushmq.pufferfish.mobius.ratio_orbit import MobiusMap, Orbit
 
 # A search ends when no candidate can exceed the best by more than this; the difference is added to the result.
 TOLERANCE = 2.0**-32

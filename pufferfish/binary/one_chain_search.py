@@ -10,8 +10,7 @@ from hushmq.pufferfish.binary.alternating_search import largest_alternating_loss
 from hushmq.pufferfish.binary.directed_chain import DirectedChain, forgetting_time
 from hushmq.pufferfish.binary.informed_search import largest_informed_loss
 from hushmq.pufferfish.binary.known_instant import TOLERANCE
-from hushmq.pufferfish.binary.prior_search import NO_LOSS, LossAtTick
-from hushmq.pufferfish.timeline.entry import Ticks
+from hushmq.pufferfish.timeline.entry import NO_LOSS, LossAtTick, Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns
 
 

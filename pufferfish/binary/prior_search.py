@@ -10,13 +10,8 @@ from __future__ import annotations
 import math
 
 from hushmq.pufferfish.binary.directed_chain import DirectedChain
-from hushmq.pufferfish.binary.ratio_orbit import Orbit
+from hushmq.pufferfish.mobius.ratio_orbit import Orbit
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns
-
-LossAtTick = tuple[float, int | None]
-"""A loss and the tick that attains it; None for the loss 0 of an empty timeline."""
-
-NO_LOSS: LossAtTick = (0.0, None)
 
 
 def boundary_ratios(

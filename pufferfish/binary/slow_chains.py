@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.changing_chain import ChangingChain, changing_chains
+from hushmq.pufferfish.binary.changing_chain import changing_chains
 from hushmq.pufferfish.binary.stream_loss import endless_side_log_ratio
+from hushmq.pufferfish.mobius.two_sides import ChangingChain
 
 LONGEST_MEMORY = 2048
 """Chains with a longer forgetting time are slow."""

@@ -21,7 +21,7 @@ from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.changing_chain import changing_chains, favouring, splits_by_state
 from hushmq.pufferfish.binary.known_instant import known_state_log_ratio, most_informative_instant
-from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, orbit_of
+from hushmq.pufferfish.mobius.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, orbit_of
 from hushmq.pufferfish.undecided import left_inside, spread_error, with_spread
 
 # Exceeds the relative error of a few dozen rounded operations.

@@ -24,8 +24,8 @@ from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
 from hushmq.pufferfish.binary.changing_chain import splits_by_state
-from hushmq.pufferfish.binary.changing_side import alpha_of
 from hushmq.pufferfish.binary.stream_loss import rounded_up
+from hushmq.pufferfish.mobius.changing_side import alpha_of
 from hushmq.pufferfish.protocols import Timeline
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.undecided import UndecidedTimeline, left_inside, spread_error, with_spread

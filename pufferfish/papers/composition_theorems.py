@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.directed_chain import forgetting_time
-from hushmq.pufferfish.binary.ratio_orbit import orbit_of
 from hushmq.pufferfish.binary.stream_loss import rounded_up
+from hushmq.pufferfish.mobius.ratio_orbit import orbit_of
 from hushmq.pufferfish.timeline.entry import Entry, Price
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats, to_units
 

@@ -32,3 +32,9 @@ class Price:
 
     epsilon: float
     tick: int | None
+
+
+LossAtTick = tuple[float, int | None]
+"""A loss and the tick that attains it; None for the loss 0 of an empty timeline."""
+
+NO_LOSS: LossAtTick = (0.0, None)

@@ -15,8 +15,8 @@ from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import price
 from hushmq.pufferfish.binary.changing_chain import changing_chains, favouring
-from hushmq.pufferfish.binary.changing_side import ChangingSide, alpha_of
 from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss
+from hushmq.pufferfish.mobius.changing_side import ChangingSide, alpha_of
 from hushmq.pufferfish.timeline.entry import Entry
 from tests.pufferfish.oracles import attack, local
 from tests.pufferfish.oracles_changing import largest_loss, outputs, path_probabilities

@@ -15,8 +15,8 @@ from hushmq.pufferfish.binary import alternating
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.known_instant import known_state_log_ratio, most_informative_instant
-from hushmq.pufferfish.binary.ratio_orbit import orbit_of
 from hushmq.pufferfish.binary.stream_loss import endless_side_log_ratio, largest_tilts, loss, optimal_noise
+from hushmq.pufferfish.mobius.ratio_orbit import orbit_of
 
 ADVERSARIES: tuple[Adversary, Adversary] = ("prior", "informed")
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from hushmq.pufferfish.binary.changing_side import Kernel
-from hushmq.pufferfish.binary.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, orbit_of
+from hushmq.pufferfish.mobius.changing_side import Kernel
+from hushmq.pufferfish.mobius.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, orbit_of
 from hushmq.pufferfish.optional_numpy import numpy_if_installed
 from hushmq.pufferfish.timeline.tilt_runs import to_nats
 

@@ -1,6 +1,6 @@
 """What all runs before each run of a timeline say: one pass over the runs, a few multiplications for each.
 
-A run that stays in one piece of the side's map (pufferfish/binary/changing_side.py) is one Möbius map of e^(x/share). A
+A run that stays in one piece of the side's map (pufferfish/mobius/changing_side.py) is one Möbius map of e^(x/share). A
 run that passes from piece to piece is left to the side itself.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NamedTuple
 
-from hushmq.pufferfish.binary.changing_side import ChangingSide, Kernel
-from hushmq.pufferfish.binary.mobius_scan import orbit_through
-from hushmq.pufferfish.binary.run_maps import RunMaps
+from hushmq.pufferfish.mobius.changing_side import ChangingSide, Kernel
+from hushmq.pufferfish.mobius.mobius_scan import orbit_through
+from hushmq.pufferfish.mobius.run_maps import RunMaps
 from hushmq.pufferfish.optional_numpy import numpy_if_installed
 
 CLOSE = 2.0**-46

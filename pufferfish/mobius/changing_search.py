@@ -1,7 +1,7 @@
 """The largest loss on a timeline of sides that are maps in pieces: a few evaluations per run, for both adversaries.
 
 One pass over the runs in each direction finds what the outputs before and after each run say; it goes on from an
-earlier pass over much the same runs (pufferfish/binary/side_sweep.py). Along a run each side moves monotonically, which
+earlier pass over much the same runs (pufferfish/mobius/side_sweep.py). Along a run each side moves monotonically, which
 bounds its losses; few runs remain that could have the largest one.
 
 Towards a fixed point a side moves by a map with a slope between 0 and 1: from below, its rises become smaller from tick
@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hushmq.pufferfish.binary.changing_chain import ChangingChain
-from hushmq.pufferfish.binary.open_runs import OpenRuns
-from hushmq.pufferfish.binary.prior_search import NO_LOSS, LossAtTick
-from hushmq.pufferfish.binary.run_maps import RunMaps
-from hushmq.pufferfish.binary.side_sweep import CLOSE, SideSweep
-from hushmq.pufferfish.timeline.entry import Ticks
+from hushmq.pufferfish.mobius.open_runs import OpenRuns
+from hushmq.pufferfish.mobius.run_maps import RunMaps
+from hushmq.pufferfish.mobius.side_sweep import CLOSE, SideSweep
+from hushmq.pufferfish.mobius.two_sides import ChangingChain
+from hushmq.pufferfish.timeline.entry import NO_LOSS, LossAtTick, Ticks
 from hushmq.pufferfish.timeline.tilt_runs import TiltRuns, to_nats
 
 Chains = Callable[[tuple[float, float]], list[ChangingChain]]

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hushmq.pufferfish.binary.ratio_orbit import Orbit, orbit_of
+from hushmq.pufferfish.mobius.ratio_orbit import Orbit, orbit_of
 
 # Pieces are passed in order; what goes back and forth after this many differs by rounding alone.
 _MAX_PIECES = 256
