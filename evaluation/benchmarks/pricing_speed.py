@@ -21,7 +21,7 @@ from hushmq.evaluation.benchmarks.calibration_speed import fastest
 from hushmq.evaluation.benchmarks.growth import growth_row
 from hushmq.pufferfish.adversary import ADVERSARIES, Adversary
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.categorical import contraction
+from hushmq.pufferfish.categorical import contraction, hull_side
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.protocols import Theta, Timeline
 from hushmq.pufferfish.timeline.entry import Entry, Price
@@ -117,6 +117,7 @@ def _afresh(theta: Theta, adversary: Adversary, entries: Sequence[Entry]) -> Tim
     """The timeline, with nothing remembered of Θ."""
     contraction.contraction_sides.cache_clear()
     contraction.informed_sides.cache_clear()
+    hull_side.hull_sides.cache_clear()
     return theta.timeline(adversary, entries)
 
 

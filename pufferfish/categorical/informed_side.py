@@ -25,6 +25,7 @@ from hushmq.pufferfish.categorical.contraction_side import (
     powers,
 )
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+from hushmq.pufferfish.mobius.changing_side import LARGEST_ALPHA, ChangingSide
 
 MOST_STATES = 6
 """With more states a device would take too long to verify a setting."""
@@ -36,13 +37,13 @@ class ProjectiveStep:
     """A step whose end the adversary knows anything about."""
 
     def __init__(self, intervals: TransitionIntervals) -> None:
-        self._alpha = _smallest_cross_ratio(intervals) ** 0.5 / _UP
+        self.alpha = _smallest_cross_ratio(intervals) ** 0.5 / _UP
 
     def step(self, D: float) -> float:
         """The R that it certifies from D: 4·artanh(tanh(Δ/4)·tanh(D/4)), with α = e^{−Δ/2}."""
-        if D <= 0.0 or self._alpha == 0.0 or D > 2 * _FARTHEST:
+        if D <= 0.0 or self.alpha == 0.0 or D > 2 * _FARTHEST:
             return max(D, 0.0)
-        half, alpha = D / 2, self._alpha
+        half, alpha = D / 2, self.alpha
         return min(D, 2 * math.log1p((1 - alpha) * math.expm1(half) / (1 + alpha * math.exp(half))) * _UP)
 
 
@@ -68,7 +69,18 @@ class ProjectiveSide(ContractionSide):
     @cached_property
     def tables(self) -> Mapping[int, Step]:
         """The projective step of each length."""
+        return self._steps
+
+    @cached_property
+    def _steps(self) -> Mapping[int, ProjectiveStep]:
         return {hops: ProjectiveStep(power) for hops, power in powers(self._intervals)}
+
+    @cached_property
+    def one_tick(self) -> ChangingSide | None:
+        """The step of one tick, if that is the best; None if longer ones are, or nothing is proved."""
+        if set(self.useful_tables) != {1} or not (alpha := self._steps[1].alpha) > 0.0:
+            return None
+        return ChangingSide.of_any_odds(min(alpha, LARGEST_ALPHA))
 
 
 class InformedSide:
@@ -96,6 +108,14 @@ class InformedSide:
             )
             self._bounds[tau] = best
         return self._bounds[tau]
+
+    def one_tick_up_to(self, tau: float) -> ChangingSide | None:
+        """`projective.one_tick`, where no tilt exceeds τ: R is at most that of an endless stream of this tilt."""
+        side = self.projective.one_tick
+        if side is None or tau == 0.0:
+            return side
+        _, most = self.endless_bound(tau)
+        return side if math.isinf(most) else side.up_to(most)
 
     def proves(self, hops: int, tau: float, R: float) -> bool:
         """Whether R bounds what the side tells for tilts of at most τ, by steps of this length."""

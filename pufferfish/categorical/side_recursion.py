@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hushmq.pufferfish.categorical.contraction_side import HOPS, ContractionSide, Step
+from hushmq.pufferfish.categorical.hull_side import HullSide
 from hushmq.pufferfish.categorical.informed_side import InformedSide
 from hushmq.pufferfish.timeline.tilt_runs import to_nats
 
@@ -65,8 +66,8 @@ class RunBounds:
 class SideRecursion:
     """The recursion for R along one side of a stream, run by run."""
 
-    def __init__(self, side: ContractionSide | InformedSide) -> None:
-        self._side = side.projective if isinstance(side, InformedSide) else side
+    def __init__(self, side: ContractionSide | HullSide | InformedSide) -> None:
+        self._side: ContractionSide | HullSide = side.projective if isinstance(side, InformedSide) else side
         self._informed = side if isinstance(side, InformedSide) else None
         self._endless_bounds: dict[int, tuple[_Steps, float]] = {}
         self._cache: dict[tuple[int, int, int, _NearestTicks], RunBounds] = {}
@@ -144,7 +145,7 @@ class SideRecursion:
         """The steps used in a run of this tilt, among them the one that certifies R*; and R*."""
         if tilt not in self._endless_bounds:
             hops, R = self._side.endless_bound(to_nats(tilt)) if tilt else (HOPS[0], 0.0)
-            steps = self._side.useful_tables | {hops: self._side.tables[hops]}
+            steps = {**self._side.useful_tables, hops: self._side.tables[hops]}
             self._endless_bounds[tilt] = tuple(sorted(steps.items())), _rounded(R)
         return self._endless_bounds[tilt]
 

@@ -27,8 +27,8 @@ _MAX_PIECES = 256
 # Pieces for one tilt that are remembered at most.
 _KEPT = 16_384
 
-# α of a chain with less correlation; a smaller α only raises the bounds.
-_LARGEST_ALPHA = 1.0 - 2.0**-30
+LARGEST_ALPHA = 1.0 - 2.0**-30
+"""α of a chain with less correlation; a smaller α only raises the bounds."""
 
 
 class Kernel(NamedTuple):
@@ -51,7 +51,7 @@ class Kernel(NamedTuple):
         return self.share * math.log(above / below) if below > 0.0 else math.inf
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """The map up to Δ = `upper`: a step of a kernel, or the constant `level`."""
 
     upper: float
@@ -128,7 +128,7 @@ class RunPath:
 def alpha_of(q: float, r: float) -> float:
     """√(qr/((1−q)(1−r))), or its inverse if that is above 1: how much a step of the chain forgets."""
     alpha = math.sqrt(q / (1.0 - q) * r / (1.0 - r))
-    return min(alpha, 1.0 / alpha, _LARGEST_ALPHA)
+    return min(alpha, 1.0 / alpha, LARGEST_ALPHA)
 
 
 def unconfined(alpha: float) -> Kernel:
@@ -139,9 +139,7 @@ def unconfined(alpha: float) -> Kernel:
 class ChangingSide:
     """What the outputs on one side of a tick say at most, favouring one state."""
 
-    def __init__(self, alpha: float, pieces: list[_Piece]) -> None:
-        self.largest = -2.0 * math.log(alpha)
-        """No tilts make the outputs say more."""
+    def __init__(self, pieces: list[Piece]) -> None:
         self.pieces = pieces
         self._uppers = [piece.upper for piece in pieces]
         self._legs: dict[tuple[float, int], _Leg] = {}
@@ -149,17 +147,17 @@ class ChangingSide:
     @classmethod
     def of_any_odds(cls, alpha: float) -> ChangingSide:
         """Nothing is assumed about the expected odds."""
-        return cls(alpha, [_Piece(math.inf, unconfined(alpha))])
+        return cls([Piece(math.inf, unconfined(alpha))])
 
     @classmethod
     def of_kernel(cls, q: float, r: float) -> ChangingSide:
         """The kernel is always the same, and the expected odds are its own, r/q."""
-        return cls(alpha_of(q, r), [_Piece(math.inf, Kernel(q, r, 1))])
+        return cls([Piece(math.inf, Kernel(q, r, 1))])
 
     @classmethod
     def of_odds_between(cls, q: float, r: float, low: float, high: float) -> ChangingSide:
         """The expected odds lie between low and high."""
-        return cls(alpha_of(q, r), _confined(q, r, low, high))
+        return cls(_confined(q, r, low, high))
 
     @classmethod
     def of_phases(
@@ -173,7 +171,7 @@ class ChangingSide:
         largest tilt say no more than the level.
         """
         side = cls.of_any_odds(alpha_of(q, r))
-        pieces: list[_Piece] = []
+        pieces: list[Piece] = []
         begun, level, entered = 0, 0.0, 0.0
         for ticks, low, high in phases:
             level = side.advance(largest_tilt, ticks - begun, level)
@@ -181,10 +179,17 @@ class ChangingSide:
             pieces += _between(side.pieces, entered, left)
             side, begun = cls.of_odds_between(q, r, low, high), ticks
             entered = max(side.inverse(level), left)
-            pieces.append(_Piece(entered, None, level))
+            pieces.append(Piece(entered, None, level))
             if side.advance(largest_tilt, 1, level) <= level:
                 break
-        return cls(alpha_of(q, r), pieces + _between(side.pieces, entered, math.inf))
+        return cls(pieces + _between(side.pieces, entered, math.inf))
+
+    def up_to(self, most: float) -> ChangingSide:
+        """The same side, without levels, where it is known from elsewhere that the outputs say no more than this."""
+        end = self.inverse(most)
+        if end == math.inf:
+            return self
+        return ChangingSide([*_between(self.pieces, 0.0, end), Piece(math.inf, None, most)])
 
     def inverse(self, x: float) -> float:
         """The Δ that a step maps to x, on a side without levels; infinite if every Δ stays below."""
@@ -247,7 +252,7 @@ class ChangingSide:
         return found
 
 
-def _between(pieces: list[_Piece], low: float, high: float) -> list[_Piece]:
+def _between(pieces: list[Piece], low: float, high: float) -> list[Piece]:
     """The part of the map between two Δ."""
     found = []
     for piece in pieces:
@@ -263,15 +268,15 @@ def _beyond_fixed_point(leg: _Leg, tau: float) -> bool:
     return end == math.inf or (end >= 0.0 and leg.advance(1, end) <= end)
 
 
-def _confined(q: float, r: float, low: float, high: float) -> list[_Piece]:
+def _confined(q: float, r: float, low: float, high: float) -> list[Piece]:
     """The largest step if the expected odds lie between low and high: at the nearest of them to the worst."""
     star = 0.5 * (math.log(r / q) + math.log1p(-r) - math.log1p(-q))
-    pieces = [_Piece(math.inf, _given(q, r, low))]
+    pieces = [Piece(math.inf, _given(q, r, low))]
     if low < high:
         if math.log(low) < star:
-            pieces.insert(0, _Piece(2.0 * (star - math.log(low)), unconfined(alpha_of(q, r))))
+            pieces.insert(0, Piece(2.0 * (star - math.log(low)), unconfined(alpha_of(q, r))))
         if math.log(high) < star:
-            pieces.insert(0, _Piece(2.0 * (star - math.log(high)), _given(q, r, high)))
+            pieces.insert(0, Piece(2.0 * (star - math.log(high)), _given(q, r, high)))
     return pieces
 
 

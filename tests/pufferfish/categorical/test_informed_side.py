@@ -68,7 +68,7 @@ def test_one_tick_before_a_known_state_is_exact(seed: int, tau: float) -> None:
         weights = tuple(P[:, y].tolist())
         rows = [bridge_row((row, row), (weights, weights)) for row in map(tuple, P.tolist())]
         found = step([(a, b) for a in rows for b in rows if a and b and a is not b], tau)
-        assert truth * (1 - 1e-6) - 1e-9 <= found <= truth * (1 + 1e-5) + 1e-9
+        assert truth * (1 - 1e-6) - 1e-9 <= found <= truth * (1 + 1e-4) + 1e-9
 
 
 @settings(max_examples=50, deadline=None)

@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 
 from hushmq.pufferfish.adversary import Adversary
-from hushmq.pufferfish.binary import changing_search
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
 from hushmq.pufferfish.binary.changing_chain import changing_chains, stationary_chains
 from hushmq.pufferfish.binary.slow_chains import slow_chains
+from hushmq.pufferfish.mobius import changing_search
 from hushmq.pufferfish.mobius.changing_search import ChangingSearch
 from hushmq.pufferfish.mobius.changing_side import ChangingSide
 from hushmq.pufferfish.mobius.two_sides import ChangingChain

@@ -1,0 +1,65 @@
+"""The hull of all sets is the step of Theorem 8: the largest over rows and sets, and not less by a little."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from hushmq.pufferfish.categorical.set_hull import step_sides
+from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+from tests.pufferfish.categorical.test_set_excesses import CLASSES, intervals
+
+SIZES = [1e-6, 1e-3, 0.1, 0.7, 2.0, 9.0]
+
+
+def largest_over_sets(bounds: TransitionIntervals, D: float) -> float:
+    """max log (1 + g·a(S))/(1 + g·b(S)) over ordered pairs of states and sets, one by one."""
+    gain, worst = math.expm1(D), 0.0
+    states = range(bounds.k)
+    for x, y in itertools.permutations(states, 2):
+        for size in range(1, bounds.k):
+            for inside in itertools.combinations(states, size):
+                outside = [u for u in states if u not in inside]
+                a = min(
+                    math.fsum(bounds.high[x][u] for u in inside),
+                    1 - math.fsum(bounds.low[x][u] for u in outside),
+                )
+                b = max(
+                    math.fsum(bounds.low[y][u] for u in inside),
+                    1 - math.fsum(bounds.high[y][u] for u in outside),
+                    0.0,
+                )
+                worst = max(worst, math.log1p(gain * a) - math.log1p(gain * b))
+    return worst
+
+
+@pytest.mark.parametrize(("k", "leave", "width"), CLASSES)
+@pytest.mark.parametrize("hops", [1, 2, 4])
+def test_a_step_is_the_largest_over_all_sets(k: int, leave: float, width: float, hops: int) -> None:
+    """Of powers too, and for every D: no less, and no more than rounding."""
+    rows = intervals(k, leave, width, seed=k)
+    side = step_sides(np, rows, (1, 2, 4))[hops]
+    assert side is not None
+    for D in SIZES:
+        truth = largest_over_sets(rows.power(hops), D)
+        assert truth * (1 - 1e-9) <= side.advance(0.0, 1, D) <= truth * (1 + 1e-7)
+
+
+@pytest.mark.parametrize(("k", "leave", "width"), CLASSES)
+def test_powers_are_those_of_plain_python(k: int, leave: float, width: float) -> None:
+    """The bounds of P^16 with numpy contain those without, up to rounding, through the step that they give."""
+    rows = intervals(k, leave, width, seed=k + 1)
+    side = step_sides(np, rows, (16,))[16]
+    assert side is not None
+    assert side.advance(0.0, 1, 1.0) == pytest.approx(largest_over_sets(rows.power(16), 1.0), rel=1e-7)
+
+
+def test_a_row_that_excludes_a_set_is_no_map_that_forgets() -> None:
+    """With an impossible transition a step of one tick has no fixed point for large tilts; of two ticks it has."""
+    rows = TransitionIntervals.point([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]])
+    found = step_sides(np, rows, (1, 2))
+    assert found[1] is None
+    assert found[2] is not None
