@@ -247,6 +247,14 @@ def test_what_a_device_runs_needs_no_numpy(module: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
+def test_the_calibrator_begins_without_numpy() -> None:
+    """The daemon imports numpy and the chain models when a policy names a stream, and is there sooner."""
+    code = "import sys, hushmq.calibrator.daemon; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "False"
+
+
 def test_a_device_installs_four_packages() -> None:
     """MQTT, messages, events, signatures: everything else is an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
 from pydantic_core import from_json
 
 from hushmq.broker.contract.messages import Release
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, RegimeThetaMessage, ThetaMessage
 from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
-from hushmq.pufferfish.inference.share_filter import filtered
 from hushmq.pufferfish.inference.share_prior import (
     SharePrior,
     StateRates,
@@ -69,6 +67,10 @@ def smooth(releases: Sequence[Release], histories: Sequence[Sequence[ReleasedSha
     """
     if not releases:
         return []
+    import numpy as np  # noqa: PLC0415  # not before the first release
+
+    from hushmq.pufferfish.inference.share_filter import filtered  # noqa: PLC0415  # as above
+
     columns = [
         _usable(ReleasedShares.of(one), earlier) for one, earlier in zip(releases, histories, strict=True)
     ]

@@ -20,9 +20,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from hushmq.calibrator.models.chain_model import FittedCohort
-from hushmq.calibrator.models.device_spread import NEWCOMER_CONFIDENCE
 from hushmq.calibrator.models.meeting_regions import common
-from hushmq.calibrator.models.quantiles import chi_square_quantile
 from hushmq.pufferfish.protocols import Region
 
 TOLERATED = 0.25
@@ -73,6 +71,9 @@ def largest_deviation(size: int, *, among: int, coordinates: int, error: float) 
 
     Their spread is at the upper end of its interval already; here that end is moved up.
     """
+    from hushmq.calibrator.models.device_spread import NEWCOMER_CONFIDENCE  # noqa: PLC0415  # numpy: at the first fit
+    from hushmq.calibrator.models.quantiles import chi_square_quantile  # noqa: PLC0415  # as above
+
     freedom = size - 1
     known = chi_square_quantile(1 - NEWCOMER_CONFIDENCE, freedom)
     least = chi_square_quantile(SPREAD_ERROR * error, freedom)

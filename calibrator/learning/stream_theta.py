@@ -9,6 +9,7 @@ meantime over budget.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -20,9 +21,11 @@ from hushmq.calibrator.learning.robust_fit import TOLERATED
 from hushmq.calibrator.learning.update_schedule import block_of, misfit_error
 from hushmq.calibrator.models.chain_model import AnyModel
 from hushmq.calibrator.models.choose_model import model_of
-from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.roster.left_out import left_out
 from hushmq.pufferfish.protocols import Region, Theta
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.models.misfit import Misfit
 
 MOST_UNDETECTABLE = 0.1
 """Θ is not narrowed before an excess of this much correlation over long lags would have been detected."""

@@ -7,6 +7,7 @@ are opened, so that it cannot disagree with either.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -19,11 +20,13 @@ from hushmq.calibrator.ledger.joined_account import JoinedAccount, account_devic
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.ledger.public_account import PublicAccount
 from hushmq.calibrator.models.choose_model import model_of
-from hushmq.calibrator.models.misfit import Band
 from hushmq.calibrator.policy.device_tilt import largest_device_tilt
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.roster.left_out import left_out_of_all
 from hushmq.pufferfish.protocols import Theta
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.models.misfit import Band
 
 
 @dataclass(frozen=True, slots=True)

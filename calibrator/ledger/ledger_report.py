@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, func, select
 
@@ -24,11 +24,13 @@ from hushmq.calibrator.ledger.issued_noise import issued_noises
 from hushmq.calibrator.ledger.left_out_losses import LeftOutDevice, left_out_devices
 from hushmq.calibrator.ledger.live_accounts import EndedLoss, UndecidedLosses, accounts_under
 from hushmq.calibrator.models.choose_model import model_of
-from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.policy.follow_policy import decode_apart, decode_stored
 from hushmq.calibrator.store import tables as store
 from hushmq.calibrator.store.tick_counts import late_ticks
 from hushmq.pufferfish.protocols import Theta
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.models.misfit import Misfit
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -10,8 +11,10 @@ from hushmq.broker.contract.messages import MOST_ENDED, Account, EndedEpoch, Led
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
-from hushmq.calibrator.models.misfit import Band
 from hushmq.calibrator.store.tick_counts import late_ticks
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.models.misfit import Band
 
 
 def ledger_state(

@@ -8,17 +8,19 @@ calibrator makes, writes and reads them. Θ and noise of one stream are of one m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hushmq.broker.contract.noise_message import NoiseMessage
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.theta_message import ThetaMessage
-from hushmq.calibrator.models.devices_alone import DevicesAlone
-from hushmq.calibrator.models.misfit import Misfit
 from hushmq.calibrator.models.sufficient_statistics import Groups, NoisyStatistics
 from hushmq.calibrator.models.window_count import Pieces, WindowCount
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.protocols import Noise, Region, Theta
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.models.devices_alone import DevicesAlone
+    from hushmq.calibrator.models.misfit import Misfit
 
 T = TypeVar("T", bound=Theta)
 N = TypeVar("N", bound=Noise)

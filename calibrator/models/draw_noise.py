@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from hushmq.calibrator.policy.nano_nats import NANO
 from hushmq.pufferfish.noise.joint_noise import draw_joint_noise
-from hushmq.pufferfish.noise.noise_arrays import discrete_laplace_array
 
 
 def noisy(counts: Sequence[int], *, scale: float) -> list[int]:
@@ -17,6 +16,8 @@ def noisy(counts: Sequence[int], *, scale: float) -> list[int]:
     Changing the counts by L1 distance Δ changes the likelihood of the result by at most e^(Δ/scale): the
     Laplace mechanism.
     """
+    from hushmq.pufferfish.noise.noise_arrays import discrete_laplace_array  # noqa: PLC0415  # numpy: at the first draw
+
     noise = discrete_laplace_array(Fraction(scale), len(counts)).tolist()
     return [count + off for count, off in zip(counts, noise, strict=True)]
 

@@ -6,14 +6,15 @@ import pytest
 
 from hushmq.calibrator.models.binary_model import BINARY
 from hushmq.calibrator.models.categorical_model import CATEGORICAL
-from hushmq.calibrator.models.choose_model import MODELS, model_of, read_noise
+from hushmq.calibrator.models.chain_model import AnyModel
+from hushmq.calibrator.models.choose_model import model_of, models, read_noise
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
-from hushmq.pufferfish.protocols import Noise
+from hushmq.pufferfish.protocols import Noise, Theta
 from tests.calibrator.site import stream_policy
 from tests.calibrator.test_more_states import around
 
-THETAS = {BINARY: BINARY.start(stream_policy()), CATEGORICAL: around(0.2).chains}
+THETAS: dict[AnyModel, Theta] = {BINARY: BINARY.start(stream_policy()), CATEGORICAL: around(0.2).chains}
 
 
 def test_the_number_of_states_decides() -> None:
@@ -34,10 +35,10 @@ def test_noise_of_no_model_is_refused() -> None:
         read_noise('{"regimes": []}')
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_theta_is_read_as_it_was_stored(model: object) -> None:
+@pytest.mark.parametrize("model", THETAS)
+def test_theta_is_read_as_it_was_stored(model: AnyModel) -> None:
     """Exactly; and a region that holds all of the start leaves all of it."""
-    for one, theta in THETAS.items():
-        if one is model:
-            assert one.read_theta(theta.as_tree()) == theta
-            assert one.within(theta, one.read_region(theta.as_tree())) == theta
+    theta = THETAS[model]
+    assert model in models().values()
+    assert model.read_theta(theta.as_tree()) == theta
+    assert model.within(theta, model.read_region(theta.as_tree())) == theta
