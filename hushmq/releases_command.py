@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hushmq.api.release_history import releases
+from hushmq.broker.commands.answer_words import answer_cells
 from hushmq.broker.contract.messages import Release
 from hushmq.broker.contract.problem import Problem
 from hushmq.explain.figure_output import show
@@ -25,12 +26,19 @@ examples:
   hushmq releases export home > releases.csv
   hushmq releases export home --stream motion --window hour --format jsonl
   hushmq releases export home --format parquet --out releases.parquet    # where pandas and pyarrow are
+  hushmq releases export home --queries                                  # the answers to the policy's queries
   hushmq releases plot home --window minute
   hushmq releases plot home --output releases.svg"""
 COLUMNS = (
     *("stream", "window", "scope", "start", "end", "first", "last", "period_ms", "devices", "ticks", "state"),
     *("share", "standard_error", "low", "high", "smoothed", "smoothed_low", "smoothed_high"),
     *("loss", "budget", "entry"),
+)
+
+
+QUERY_COLUMNS = (
+    *("stream", "window", "scope", "start", "end", "first", "last", "query", "kind", "item"),
+    *("value", "standard_error", "low", "high", "entry"),
 )
 
 
@@ -43,6 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     export.add_argument(
         "--out", type=Path, metavar="FILE", help="the file to write (default: standard output)"
+    )
+    export.add_argument(
+        "--queries", action="store_true", help="a row for each number of each answer to a query instead"
     )
     plot = actions.add_parser("plot", help="shares with their intervals over time", epilog=EXAMPLES)
     plot.add_argument("--state", metavar="NAME", help="the state to draw (default: the last one)")
@@ -69,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
             as_json=args.json,
         )
         return 0
-    return _export(args, list(rows(found)))
+    if args.queries:
+        return _export(args, list(query_rows(found)), QUERY_COLUMNS)
+    return _export(args, list(rows(found)), COLUMNS)
 
 
 def rows(found: Sequence[Release]) -> Iterator[dict[str, Any]]:
@@ -87,15 +100,24 @@ def rows(found: Sequence[Release]) -> Iterator[dict[str, Any]]:
             yield dict(zip(COLUMNS, values, strict=True))
 
 
-def _export(args: argparse.Namespace, table: list[dict[str, Any]]) -> int:
+def query_rows(found: Sequence[Release]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each number of each answer: of states, pairs of states, or one of all."""
+    for one in found:
+        where = (one.stream, one.window, one.scope, one.start, one.end, one.first, one.last)
+        for name, answer in one.answers.items():
+            for cells in answer_cells(answer, one.states):
+                yield dict(zip(QUERY_COLUMNS, (*where, name, answer.kind, *cells, one.entry), strict=True))
+
+
+def _export(args: argparse.Namespace, table: list[dict[str, Any]], columns: Sequence[str]) -> int:
     if args.format == "parquet":
-        return _parquet(args.out, table)
+        return _parquet(args.out, table, columns)
     try:
         with nullcontext(sys.stdout) if args.out is None else args.out.open("w", newline="") as file:
             if args.format == "jsonl":
                 file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in table)
             else:
-                writer = csv.DictWriter(file, COLUMNS)
+                writer = csv.DictWriter(file, columns)
                 writer.writeheader()
                 writer.writerows(table)
             file.flush()
@@ -106,12 +128,12 @@ def _export(args: argparse.Namespace, table: list[dict[str, Any]]) -> int:
     return 0
 
 
-def _parquet(out: Path | None, table: list[dict[str, Any]]) -> int:
+def _parquet(out: Path | None, table: list[dict[str, Any]], columns: Sequence[str]) -> int:
     if out is None:
         raise Problem("--out: parquet is no text: name the file to write")
     try:
         frames: Any = import_module("pandas")  # an optional library of the user's
-        frames.DataFrame(table, columns=list(COLUMNS)).to_parquet(out)
+        frames.DataFrame(table, columns=list(columns)).to_parquet(out)
     except ImportError:
         raise Problem("--format: parquet needs pandas and pyarrow: pip install pandas pyarrow") from None
     except OSError as error:

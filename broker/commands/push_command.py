@@ -22,6 +22,7 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.broker.contract.signature import PrivateKey, Signed, verify
 from hushmq.broker.contract.theta_message import theta_message
+from hushmq.broker.forecast.query_forecast import query_forecasts
 from hushmq.broker.forecast.window_forecast import window_forecasts
 
 BACK_S = 5.0
@@ -256,6 +257,12 @@ def _answer(
                 "windows": [
                     each.as_tree()
                     for each in window_forecasts(
+                        one.account.policy, one.after, devices=devices_of(policy, received)[name]
+                    )
+                ],
+                "queries": [
+                    each.as_tree()
+                    for each in query_forecasts(
                         one.account.policy, one.after, devices=devices_of(policy, received)[name]
                     )
                 ],

@@ -13,6 +13,7 @@ from hushmq.broker.contract.theta_message import RegimeThetaMessage
 from hushmq.broker.forecast.account_forecast import matched_states
 from hushmq.broker.forecast.choose_stride import stride_gain
 from hushmq.broker.forecast.policy_forecast import Forecast
+from hushmq.broker.forecast.query_forecast import query_words
 from hushmq.broker.forecast.window_forecast import WindowForecast, window_forecasts
 
 
@@ -73,6 +74,7 @@ def words_of(policy: Policy, received: Received, plan: Plan) -> list[str]:
                 "    NOTE: ε rises: ticks under the new policy also reveal more about the last ticks under the old one"
             )
         lines += _windows(after, window_forecasts(forecasted.account.policy, after, devices=devices[name]))
+        lines += query_words(forecasted.account.policy, after, devices=devices[name])
         if len(after.shares) > 1:
             lines.append(f"    a tick is in all {len(after.shares)} of these windows, and their tilts add up")
         lines.append(f"    with learning ({after.learning:.5f}) the total tilt of a tick is {after.tilt:.5f}")

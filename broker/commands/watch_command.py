@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel
 
+from hushmq.broker.commands.answer_words import answers_in_words
 from hushmq.broker.commands.client_options import add_broker, cohort_of, endpoints
 from hushmq.broker.contract.messages import Account, LedgerState, NoiseSetting, Release, Status, decode
 from hushmq.broker.contract.policy_message import Policy
@@ -152,7 +153,7 @@ def _words(message: BaseModel) -> str:
             rest = len(message.states) - len(found)
             more = f" and {rest} rarer" if rest else ""
             return (
-                f"{_when(message)}: {bins}{more}{_smoothed(message)}; "
+                f"{_when(message)}: {bins}{more}{_smoothed(message)}{answers_in_words(message)}; "
                 f"loss {message.loss:.4f} of {message.budget:g} about any one instant"
             )
         case Status():

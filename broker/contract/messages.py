@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from hushmq.broker.contract.answer_message import Answer
 from hushmq.broker.contract.broken_promise import broken_promise
 from hushmq.broker.contract.message_base import (
     Counter,
@@ -200,6 +201,10 @@ class Release(Message):
     """When the window began, UTC: that of `first`."""
     end: UtcTime | None = None
     """When it ended: that of the tick after `last`."""
+    bias: Magnitude = 0.0
+    """The most that unbiased frequencies are biased by: above 0 where several noise settings were in force."""
+    answers: dict[Level, Answer] = Field(default={}, max_length=64)
+    """By name, the answers to the policy's queries about this window (docs/queries.md)."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -22,6 +22,7 @@ from hushmq.broker.contract.message_base import (
     Number,
     Version,
 )
+from hushmq.broker.contract.query_message import Query, query_error, transition_share
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, RegimeThetaMessage, ThetaMessage
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.categorical.informed_side import MOST_STATES
@@ -171,6 +172,7 @@ class StreamPolicy(Message):
     epsilon: Audiences
     windows: Annotated[dict[Level, Window], Field(max_length=16)]
     device_windows: dict[Level, DeviceWindow] = Field(default={}, max_length=16)
+    queries: dict[Level, Query] = Field(default={}, max_length=64)
     learning: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """The share of a window's public tilt that is charged for the statistics from which Θ is learned."""
     misfit: Literal["cover", "report"] = "cover"
@@ -243,6 +245,10 @@ class StreamPolicy(Message):
     def counts_changed(self) -> int:
         """How many counts of a histogram one tick can change, each by one: of two states, one count fixes the other."""
         return 1 if len(self.states) == 2 else 2
+
+    def histogram_share(self, window: str) -> float:
+        """The part of a window's tilt that its histogram has: what queries leave of it."""
+        return 1.0 - transition_share(self.queries, window)
 
     @property
     def device_window_tilt(self) -> float:
@@ -338,6 +344,18 @@ class StreamPolicy(Message):
                 raise ValueError(
                     f"windows.{name}.ticks: {window.ticks} is no multiple of stride, which is {self.stride}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _queries_fit(self) -> Self:
+        reason = query_error(
+            self.queries,
+            windows={name: self.strides_of(one) for name, one in self.windows.items()},
+            states=len(self.states),
+            regimes=isinstance(self.theta.start, RegimeThetaMessage),
+        )
+        if reason is not None:
+            raise ValueError(reason)
         return self
 
     @model_validator(mode="after")

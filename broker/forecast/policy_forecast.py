@@ -24,7 +24,7 @@ LARGEST_TILT = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One window for one scope: its tilt at every tick it covers, and the scale of its noise."""
+    """One window for one scope: its tilt at every tick it covers, and the scale of its histogram's noise."""
 
     window: str
     scope: str
@@ -87,7 +87,7 @@ def forecast(
     count = sum(len(window.scopes) for window in policy.windows.values())
     allowed = {name: _allowed(policy, name, theta, noise, device_tilt) for name in policy.windows}
     shares = tuple(
-        Share(name, scope, window.ticks, tilt, policy.counts_changed / tilt)
+        Share(name, scope, window.ticks, tilt, policy.counts_changed / (tilt * policy.histogram_share(name)))
         for name, window in policy.windows.items()
         for tilt in [allowed[name] * (1 - policy.learned_share) / count]
         for scope in window.scopes

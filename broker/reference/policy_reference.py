@@ -48,7 +48,7 @@ key is. Devices and the calibrator check it as strictly as these commands do.
 
 What is promised, to whom and against whom: [the promise](promise.md). What follows from a change of `states`,
 `discretiser`, `stand_in` or `source`: [epochs](calibrator.md#epochs). Streams with [more than two states](states.md)
-and with [hidden regimes](regimes.md) have pages of their own.
+and with [hidden regimes](regimes.md) have pages of their own, and so have [queries](queries.md).
 
 Settings without a default must be given, except `version`. Unknown settings are refused.
 """

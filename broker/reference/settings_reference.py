@@ -36,20 +36,18 @@ def _section(model: type[BaseModel], name: str) -> list[str]:
     rows, below = [], []
     for key, field in model.model_fields.items():
         sections = _sections(field.annotation)
-        forms = len(sections) > 1 and field.discriminator is None
+        tagged = _discriminated(field)
+        forms = len(sections) > 1 and not tagged
         if key == "kind":
             continue
         if not sections or forms or _choices(field.annotation):
             rows.append(_row(model, key, field))
         if not sections or forms:
             continue
-        if field.discriminator is not None:
-            for choice in sections:
-                below += _section(choice, f"{name}.{key}")
-        else:
-            mapping = get_origin(field.annotation) is dict
-            path = f"{name}.{key}" if name else key
-            below += _section(sections[0], f"{path}.<name>" if mapping else path)
+        mapping = get_origin(field.annotation) is dict
+        path = (f"{name}.{key}" if name else key) + (".<name>" if mapping else "")
+        for choice in sections if tagged else sections[:1]:
+            below += _section(choice, path)
     if rows:
         parts += [_HEADINGS, *rows]
     return parts + below
@@ -100,6 +98,15 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [section for inner in get_args(annotation) for section in _sections(inner)]
+
+
+def _discriminated(field: FieldInfo) -> bool:
+    """Whether `kind` says which section a field or each value of its table is."""
+    if field.discriminator is not None:
+        return True
+    values = get_args(field.annotation)[1:] if get_origin(field.annotation) is dict else ()
+    rules = (rule for one in values for rule in getattr(one, "__metadata__", ()))
+    return any(isinstance(rule, FieldInfo) and rule.discriminator is not None for rule in rules)
 
 
 def _choices(annotation: Any) -> list[Any]:

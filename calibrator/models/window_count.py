@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from hushmq.broker.contract.release_answers import Linear
 from hushmq.calibrator.models.histogram import Histogram
 from hushmq.calibrator.models.sufficient_statistics import ExactStatistics
 from hushmq.calibrator.models.window_parts import Part, whole
@@ -39,6 +40,8 @@ class DrawnCounts:
     counts: tuple[int, ...]
     parts: Sequence[Part]
     scale: float
+    sums: Sequence[Part] = ()
+    """The same parts, with the weighted sums of shares that were asked for as their columns."""
 
 
 TICKS_AT_ONCE = 1 << 20
@@ -50,7 +53,12 @@ N = TypeVar("N", bound=Noise)
 SumUp = Callable[[Sequence[list[bytes]]], Sequence[S]]
 """From the runs of consecutive states of each device and noise version: the sums of each."""
 
-DrawCounts = Callable[[Sequence[Mapping[int, Sequence[S]]], Mapping[int, N], int], Sequence[DrawnCounts]]
+Rows = Sequence[Sequence[float]]
+"""Weights of the states in sums of their shares; each row has a range of at most one."""
+
+DrawCounts = Callable[
+    [Sequence[Mapping[int, Sequence[S]]], Mapping[int, N], int, Rows], Sequence[DrawnCounts]
+]
 """From the sums of each histogram, the noise of each version and a tilt in nano-nats: the noisy counts of each.
 
 The states of each noise version are counted and noised separately. These counts are over disjoint states, so that one
@@ -78,20 +86,20 @@ class WindowCount(Generic[S, N]):
             for (device, version), one in self._sums.items()
         ]
 
-    def histogram(self, noises: Mapping[int, N], *, tilt: int) -> Histogram:
+    def histogram(self, noises: Mapping[int, N], *, tilt: int, rows: Rows = ()) -> Histogram:
         """Draw the histogram of all devices together, for `tilt` nano-nats; `noises` by version."""
         sums: dict[int, list[S]] = {version: [] for version in sorted({key[1] for key in self._sums})}
         for (_, version), one in self._sums.items():
             sums[version].append(one)
-        (drawn,) = self._draw([sums], noises, tilt)
+        (drawn,) = self._draw([sums], noises, tilt, rows)
         return _histogram(drawn, sums, devices=len(self.devices))
 
-    def histograms(self, noises: Mapping[int, N], *, tilt: int) -> dict[str, Histogram]:
+    def histograms(self, noises: Mapping[int, N], *, tilt: int, rows: Rows = ()) -> dict[str, Histogram]:
         """Draw the histogram of each device, for `tilt` nano-nats, in the order of `devices`."""
         sums: dict[str, dict[int, list[S]]] = {}
         for (device, version), one in sorted(self._sums.items(), key=lambda item: item[0]):
             sums.setdefault(device, {})[version] = [one]
-        drawn = self._draw(list(sums.values()), noises, tilt)
+        drawn = self._draw(list(sums.values()), noises, tilt, rows)
         return {
             device: _histogram(one, sums[device], devices=1) for device, one in zip(sums, drawn, strict=True)
         }
@@ -99,7 +107,7 @@ class WindowCount(Generic[S, N]):
 
 def _histogram(drawn: DrawnCounts, sums: Mapping[int, Sequence[StateSums]], *, devices: int) -> Histogram:
     """The frequencies that follow from noisy counts."""
-    found = whole(drawn.parts)
+    found, weighted = whole(drawn.parts, drawn.sums)
     return Histogram(
         devices=devices,
         ticks=sum(one.ticks for each in sums.values() for one in each),
@@ -108,6 +116,10 @@ def _histogram(drawn: DrawnCounts, sums: Mapping[int, Sequence[StateSums]], *, d
         standard_errors=found.standard_errors,
         half_widths=found.half_widths,
         scale=drawn.scale,
+        bias=found.bias,
+        sums=tuple(
+            Linear(*both) for both in zip(weighted.standard_errors, weighted.half_widths, strict=True)
+        ),
     )
 
 

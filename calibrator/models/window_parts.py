@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hushmq.pufferfish.inference.half_width import half_width
-from hushmq.pufferfish.inference.minimax_weights import minimax_weights
+from hushmq.pufferfish.inference.minimax_weights import Weights, minimax_weights
 
 DEVIATIONS = 2.0
 """The variance of a share is bounded for true shares within so many standard deviations of the estimate."""
@@ -22,7 +22,7 @@ DEVIATIONS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The ticks of one noise version: the debiased share of each state, with variances.
+    """The ticks of one noise version: the debiased share of each state, or weighted sums of these, with variances.
 
     The noise on samples adds `sampling` to a share's variance, or `most` where all ticks are in the worst state for it;
     the noise drawn for the release adds `drawn`.
@@ -48,22 +48,31 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The share of each state in all parts together."""
+    """The share of each state in all parts together, and the largest bias of one."""
 
     frequencies: tuple[float, ...]
     standard_errors: tuple[float, ...]
     half_widths: tuple[float, ...]
+    bias: float
 
 
-def whole(parts: Sequence[Part]) -> Whole:
-    """Frequencies of all parts together, with a bound of their root mean square error, and half widths."""
+def whole(parts: Sequence[Part], sums: Sequence[Part] = ()) -> tuple[Whole, Whole]:
+    """Frequencies of all parts together, with a bound of their root mean square error, and half widths.
+
+    Beside them the same for `sums`, whose columns are weighted sums of shares with weights in a range of one.
+    """
     weights = minimax_weights([part.ticks for part in parts], [part.worst for part in parts])
-    weighted = list(zip(weights.each, parts, strict=True))
-    states = range(len(parts[0].shares))
-    sampling = [sum(a**2 * part.cautious(j) for a, part in weighted) for j in states]
-    drawn = [sum(a**2 * part.drawn[j] for a, part in weighted) for j in states]
+    return _weighted(weights, parts), _weighted(weights, sums)
+
+
+def _weighted(weights: Weights, parts: Sequence[Part]) -> Whole:
+    weighted = list(zip(weights.each, parts, strict=True)) if parts else []
+    columns = range(len(parts[0].shares) if parts else 0)
+    sampling = [sum(a**2 * part.cautious(j) for a, part in weighted) for j in columns]
+    drawn = [sum(a**2 * part.drawn[j] for a, part in weighted) for j in columns]
     return Whole(
-        tuple(sum(a * part.shares[j] for a, part in weighted) for j in states),
-        tuple(math.sqrt(weights.bias**2 + sampling[j] + drawn[j]) for j in states),
-        tuple(half_width(sampling[j], drawn[j], bias=weights.bias) for j in states),
+        tuple(sum(a * part.shares[j] for a, part in weighted) for j in columns),
+        tuple(math.sqrt(weights.bias**2 + sampling[j] + drawn[j]) for j in columns),
+        tuple(half_width(sampling[j], drawn[j], bias=weights.bias) for j in columns),
+        weights.bias,
     )

@@ -28,6 +28,7 @@ from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.roster.left_out import leave_out
 from hushmq.calibrator.roster.roster_members import members, read_roster
 from hushmq.calibrator.roster.silence import end_silent, silence_limit
+from hushmq.calibrator.windows.answer_queries import with_sliding
 from hushmq.calibrator.windows.closed_windows import mark_closed, next_open_tick
 from hushmq.calibrator.windows.count_window import count_window
 from hushmq.calibrator.windows.draw_release import draw_releases, store_releases
@@ -82,8 +83,10 @@ def close_window(
     )
     count = window.count
     gone = end_silent(db, span, window.silent, limit=limit)
-    releases = draw_releases(count, span, accounts, charge, issued_noises(db, span.stream))
-    smoothed = smooth_releases(db, span, releases, topics, since=accounts.own_epochs.current.first)
+    releases = draw_releases(window, span, accounts, charge, issued_noises(db, span.stream))
+    since = accounts.own_epochs.current.first
+    smoothed = smooth_releases(db, span, releases, topics, since=since)
+    smoothed = with_sliding(db, span, smoothed, accounts.policy, topics, since=since)
     store_releases(db, smoothed, charge, topics)
     learned, odd = None, dict[str, Region]()
     if charge.spent.learning:

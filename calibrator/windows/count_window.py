@@ -10,7 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.query_message import transition_share
 from hushmq.calibrator.models.choose_model import model_of
+from hushmq.calibrator.models.pair_count import PairCount
 from hushmq.calibrator.models.window_count import WindowCount
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import batch
@@ -38,6 +40,8 @@ class CountedWindow:
     """Ticks that were filled just now."""
     silent: frozenset[str]
     """Members of which no tick arrived."""
+    pairs: PairCount | None = None
+    """Pairs of consecutive states, where the policy asks for transitions."""
 
 
 def count_window(
@@ -75,8 +79,11 @@ def count_window(
             pieces = stand_ins.fill(device, pieces)
         whole[device] = pieces
     stand_ins.store()
+    found = by_version(whole)
+    asked = transition_share(policy.queries, span.window) > 0
     return CountedWindow(
-        model_of(policy).count(policy, by_version(whole)),
+        model_of(policy).count(policy, found),
         stand_ins.drawn,
         frozenset(device for device in members if device not in arrived),
+        PairCount(found, len(policy.states)) if asked else None,
     )

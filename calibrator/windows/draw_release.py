@@ -6,11 +6,12 @@ What follows from a drawn histogram (debiasing, frequencies, intervals) is post-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import Connection, insert
 
 from hushmq.broker.contract.messages import Release, encode
+from hushmq.broker.contract.query_message import of_window
+from hushmq.broker.contract.release_answers import wanted_rows
 from hushmq.broker.contract.release_times import release_times
 from hushmq.broker.contract.theta_message import ThetaMessage
 from hushmq.broker.contract.topics import COHORT, Topics
@@ -18,28 +19,53 @@ from hushmq.calibrator.ledger.charge_window import Charge
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.histogram import Histogram
-from hushmq.calibrator.models.window_count import WindowCount
+from hushmq.calibrator.models.pair_count import DrawnPairs, PairCount
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import release
+from hushmq.calibrator.windows.answer_queries import query_tilts, with_answers
+from hushmq.calibrator.windows.count_window import CountedWindow
 from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
 from hushmq.pufferfish.protocols import Noise
 
 
 def draw_releases(
-    count: WindowCount[Any, Any],
+    window: CountedWindow,
     span: Span,
     accounts: LiveAccounts,
     charge: Charge,
     noises: Mapping[int, Noise],
 ) -> list[Release]:
-    """Draw the histogram of the cohort, or one for each device; `noises` are those of the versions counted."""
-    tilt, theta = charge.spent.release, model_of(accounts.policy).theta_message(accounts.theta)
+    """Draw the histogram of the cohort, or one for each device; `noises` are those of the versions counted.
+
+    Queries with noise of their own have their shares of the entry's tilt, the histogram has what they leave.
+    """
+    policy, count = accounts.policy, window.count
+    theta = model_of(policy).theta_message(accounts.theta)
+    own = query_tilts(policy, span.window, charge.spent.release)
+    tilt = charge.spent.release - sum(own.values())
+    rows = wanted_rows(of_window(policy.queries, span.window), len(policy.states))
     if span.scope == COHORT:
-        return [_message(COHORT, count.histogram(noises, tilt=tilt), span, accounts, charge, theta)]
-    return [
-        _message(device, histogram, span, accounts, charge, theta)
-        for device, histogram in count.histograms(noises, tilt=tilt).items()
-    ]
+        found = {COHORT: count.histogram(noises, tilt=tilt, rows=rows)}
+    else:
+        found = count.histograms(noises, tilt=tilt, rows=rows)
+    releases = []
+    for scope, one in found.items():
+        # What is published of a stride stands for all of its ticks.
+        histogram = one.beside(model_of(policy).unseen_variance(accounts.theta, one.ticks))
+        message = _message(scope, histogram, span, accounts, charge, theta)
+        drawn = {name: _pairs(window.pairs, scope, noises, tilt=each) for name, each in own.items()}
+        linear = dict(zip(rows, histogram.sums, strict=True))
+        releases.append(with_answers(message, policy, linear, drawn))
+    return releases
+
+
+def _pairs(
+    counted: PairCount | None, scope: str, noises: Mapping[int, Noise], *, tilt: int
+) -> DrawnPairs | None:
+    """The noisy pairs of the cohort or of one device; None where nothing can be paid or counted."""
+    if counted is None or not tilt:
+        return None
+    return counted.draw(noises, tilt=tilt, device=None if scope == COHORT else scope)
 
 
 def store_releases(db: Connection, releases: Sequence[Release], charge: Charge, topics: Topics) -> None:
@@ -67,8 +93,6 @@ def _message(
     theta: ThetaMessage,
 ) -> Release:
     policy = accounts.policy
-    # What is published of a stride stands for all of its ticks.
-    histogram = histogram.beside(model_of(policy).unseen_variance(accounts.theta, histogram.ticks))
     frequencies, unbiased = histogram.frequencies, None
     intervals = [(one - off, one + off) for one, off in zip(frequencies, histogram.half_widths, strict=True)]
     if policy.windows[span.window].proper:
@@ -97,5 +121,6 @@ def _message(
         account=None if accounts.joint is None else accounts.joint.shared_by,
         stride=policy.stride,
         unbiased=unbiased,
+        bias=histogram.bias,
         **release_times(span.first, span.last, policy.stride_ms),
     )

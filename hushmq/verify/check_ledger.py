@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 from hushmq.verify.account_timelines import account_runs
+from hushmq.verify.check_answers import answer_faults, answers_cost, sliding_faults
 from hushmq.verify.check_reconciled import is_lost, last_number
 from hushmq.verify.claims import Claim, Verdict, judged, judged_loss, not_checked
 from hushmq.verify.export_file import Export, SignedSetting, StreamTerms, Tree, unknown
@@ -112,6 +113,7 @@ def check_releases(
             ["no policy was in force"]
         ]
         wrong += [f"entry {entry['id']}: {what}" for what in min(faults, key=len)]
+    wrong += sliding_faults(releases)
     yield judged(about, "what their entries paid for", wrong, f"{len(releases)} releases")
     if not wrong:
         yield _check_stated_losses(export, stream, progress)
@@ -124,9 +126,10 @@ def _release_faults(release: Tree, entry: Tree, policy: StreamTerms) -> Iterator
         yield "its release is for another scope"
     learns = entry["why"] == "release and statistics"
     paid = (entry["tilt"] + FLOORED) * policy.release_share if learns else Fraction(entry["tilt"])
-    cost = policy.counts_changed * NANO / Fraction(release["scale"])
+    cost = policy.counts_changed * NANO / Fraction(release["scale"]) + answers_cost(release)
     if cost > paid:
         yield f"noise of scale {release['scale']:g} costs {float(cost):.1f} nano-nats, {float(paid):.1f} were paid"
+    yield from answer_faults(release, policy)
     if release["budget"] != policy.epsilon("public"):
         yield f"it names a budget of {release['budget']:g}, the policy in force {policy.epsilon('public'):g}"
     if not names_account(release, policy):

@@ -23,7 +23,7 @@ KNOWN = {
     "stream policy": {
         *("states", "period_ms", "discretiser", "theta", "adversary", "epsilon", "windows", "device_windows"),
         *("learning", "misfit", "stand_in", "fill_s", "outside_theta"),
-        *("independent", "coupling", "share", "source", "after_contradiction", "epoch", "stride"),
+        *("independent", "coupling", "share", "source", "after_contradiction", "epoch", "stride", "queries"),
     },
     "setting": {"v", "version", "policy", "cohort", "stream", "device", "theta", "noise"},
     "stream": {
@@ -57,7 +57,7 @@ KNOWN = {
         *("v", "stream", "window", "scope", "first", "last", "devices", "ticks", "states", "counts"),
         *("frequencies", "standard_errors", "intervals", "scale", "tilt", "loss", "budget", "adversary"),
         *("theta", "entry", "account", "stride", "unbiased", "smoothed", "smoothed_intervals"),
-        *("period_ms", "start", "end"),
+        *("period_ms", "start", "end", "bias", "answers"),
     },
     "state": {
         *("v", "stream", "adversary", "entries", "operator", "public", "late", "stopped", "misfit", "head"),

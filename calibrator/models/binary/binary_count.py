@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from hushmq.calibrator.models.binary.binary_statistics import BinarySums, sums_of
 from hushmq.calibrator.models.draw_noise import noisy, variance
-from hushmq.calibrator.models.window_count import DrawnCounts, Pieces, WindowCount, summed_by_length
+from hushmq.calibrator.models.window_count import DrawnCounts, Pieces, Rows, WindowCount, summed_by_length
 from hushmq.calibrator.models.window_parts import Part
 from hushmq.calibrator.policy.nano_nats import scale_for
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
@@ -31,7 +32,10 @@ class CountedOnes(Protocol):
 
 
 def draw_ones(
-    histograms: Sequence[Mapping[int, Sequence[CountedOnes]]], noises: Mapping[int, BinaryNoise], tilt: int
+    histograms: Sequence[Mapping[int, Sequence[CountedOnes]]],
+    noises: Mapping[int, BinaryNoise],
+    tilt: int,
+    rows: Rows = (),
 ) -> list[DrawnCounts]:
     """Draw the noise on the count of ones of each histogram.
 
@@ -42,7 +46,10 @@ def draw_ones(
     off = variance(scale)
     exact = [sum(one.ones for one in each) for sums in histograms for each in sums.values()]
     ones = iter(noisy(exact, scale=scale))
-    return [_drawn(sums, noises, ones, scale, off) for sums in histograms]
+    found = [_drawn(sums, noises, ones, scale, off) for sums in histograms]
+    if not rows:
+        return found
+    return [replace(one, sums=[_weighted(part, rows) for part in one.parts]) for one in found]
 
 
 def _drawn(
@@ -59,6 +66,18 @@ def _drawn(
         parts.append(_part(noises[version], ticks, count, off))
         zeros, total = zeros + ticks - count, total + count
     return DrawnCounts((zeros, total), parts, scale)
+
+
+def _weighted(part: Part, rows: Rows) -> Part:
+    """Sums a·(1−f) + b·f = a + (b−a)·f: their errors are those of f, times b−a."""
+    (_, share), squares = part.shares, [(b - a) ** 2 for a, b in rows]
+    return Part(
+        part.ticks,
+        [a + (b - a) * share for a, b in rows],
+        [part.sampling[1] * one for one in squares],
+        [part.most[1] * one for one in squares],
+        [part.drawn[1] * one for one in squares],
+    )
 
 
 def _part(noise: BinaryNoise, ticks: int, ones: int, off: float) -> Part:
