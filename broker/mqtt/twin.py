@@ -2,8 +2,8 @@
 
 A broker that lets in a client ends the connection of an older one with the same client id, and both come back for
 ever. With MQTT 5 it gives this as the reason. With MQTT 3.1.1 it just closes the connection, which it does for other
-reasons, too: only when that happens again and again, and the broker lets us in each time, a twin is the likely one. NATS
-does the same while its disk is full.
+reasons, too: only when that happens again and again, and the broker lets us in each time, a twin is the likely one.
+NATS does the same while its disk is full.
 """
 
 from __future__ import annotations
