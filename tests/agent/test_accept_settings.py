@@ -209,8 +209,9 @@ def test_a_policy_that_others_apply_first_is_checked_and_held_back(
     assert settings.policy is not None
     assert (settings.policy.version, settings.noise["motion"].version) == (3, 5)
     assert (settings.policy_refusal, settings.noise_refusals) == (None, {})
+    settings.followed()
     again = fresh(tmp_path)
-    assert again.load({}) == []
+    assert again.load({}).refused == []
     assert (again.policy, again.noise) == (settings.policy, settings.noise)
     assert settings.offer(POLICY, sign(policy(5)), {})
     assert settings.noise == {}
