@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 from sqlalchemy import Connection, bindparam, select
@@ -13,9 +14,11 @@ from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.query_message import SlidingQuery, TransitionsQuery, of_window
 from hushmq.broker.contract.release_answers import Linear, Row, SharesBefore, answer, sliding
 from hushmq.broker.contract.topics import Topics
-from hushmq.calibrator.models.pair_count import DrawnPairs
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import ledger, release
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.models.pair_count import DrawnPairs
 
 _EARLIER = (
     select(release.c.payload)

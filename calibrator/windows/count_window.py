@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, select
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.query_message import transition_share
 from hushmq.calibrator.models.choose_model import model_of
-from hushmq.calibrator.models.pair_count import PairCount
-from hushmq.calibrator.models.window_count import WindowCount
+from hushmq.calibrator.models.window_count import Pieces, WindowCount
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import batch
 from hushmq.calibrator.windows.fill_window import Piece, StandIns, by_version, filled_pieces, without
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.models.pair_count import PairCount
 
 LONGEST_BATCH = 65_536
 """Ticks in a batch at most: how far before a window a batch that reaches into it can begin."""
@@ -80,10 +82,18 @@ def count_window(
         whole[device] = pieces
     stand_ins.store()
     found = by_version(whole)
-    asked = transition_share(policy.queries, span.window) > 0
     return CountedWindow(
         model_of(policy).count(policy, found),
         stand_ins.drawn,
         frozenset(device for device in members if device not in arrived),
-        PairCount(found, len(policy.states)) if asked else None,
+        _pairs(policy, span, found),
     )
+
+
+def _pairs(policy: StreamPolicy, span: Span, found: Pieces) -> PairCount | None:
+    """Return the pairs of consecutive states, where a query asks for them."""
+    if transition_share(policy.queries, span.window) == 0:
+        return None
+    from hushmq.calibrator.models.pair_count import PairCount  # noqa: PLC0415  # numpy: not before it is asked for
+
+    return PairCount(found, len(policy.states))

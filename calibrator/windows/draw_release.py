@@ -6,6 +6,7 @@ What follows from a drawn histogram (debiasing, frequencies, intervals) is post-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert
 
@@ -19,13 +20,15 @@ from hushmq.calibrator.ledger.charge_window import Charge
 from hushmq.calibrator.ledger.live_accounts import LiveAccounts
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.histogram import Histogram
-from hushmq.calibrator.models.pair_count import DrawnPairs, PairCount
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store.tables import release
 from hushmq.calibrator.windows.answer_queries import query_tilts, with_answers
 from hushmq.calibrator.windows.count_window import CountedWindow
 from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
 from hushmq.pufferfish.protocols import Noise
+
+if TYPE_CHECKING:
+    from hushmq.calibrator.models.pair_count import DrawnPairs, PairCount
 
 
 def draw_releases(
