@@ -19,6 +19,7 @@ from hushmq.calibrator.ledger.instant_losses import instant_losses
 from hushmq.calibrator.ledger.ledger_report import stored_policy, streams
 from hushmq.calibrator.models.choose_model import model_of
 from hushmq.calibrator.models.misfit import UNSEEN
+from hushmq.calibrator.roster.left_out import left_out
 from hushmq.console.state.leaving_chances import leaving_chances
 
 DEVICES = 400
@@ -42,7 +43,9 @@ def gather_evidence(db: Connection, _: dict[str, Any]) -> Iterator[dict[str, Any
 def _of_stream(db: Connection, stream: str, policy: StreamPolicy) -> dict[str, Any]:
     misfit = misfit_of_stream(db, stream, model_of(policy))
     bands = [one for one in (misfit.bands if misfit else ()) if one.error < UNSEEN]
-    theta, devices = theta_of_stream(db, stream, policy), thetas_of_devices(db, stream, policy)
+    theta, apart = theta_of_stream(db, stream, policy), left_out(db, stream)
+    learned = thetas_of_devices(db, stream, policy)
+    devices = {name: one for name, one in learned.items() if name not in apart}
     drawn = sorted(devices.items())[:DEVICES]
     return {
         "bands": [
@@ -52,6 +55,7 @@ def _of_stream(db: Connection, stream: str, policy: StreamPolicy) -> dict[str, A
         "hidden": read_progress(db, stream).undetectable,
         "theta": leaving_chances(theta),
         "devices": len(devices),
+        "left_out": len(apart),
         "inside": sum(theta.contains(one) for one in devices.values()),
         "by_device": [[name, leaving_chances(one)] for name, one in drawn],
     }
