@@ -177,7 +177,7 @@ def _health(url: str) -> dict[str, object]:
         with error:
             tree = _tree(error.read(65_536))
     except (OSError, ValueError):
-        tree = {"healthy": False, "wrong": [f"nothing: {url} does not answer"]}
+        tree = {"healthy": False, "silent": url}
     return tree if isinstance(tree, dict) else {}
 
 

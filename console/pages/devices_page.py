@@ -94,6 +94,8 @@ async def _device_values(context: ConsoleContext, name: str) -> dict[str, Any] |
     todo = [reason_in_words(one.reason)[1] for _, one in record.refusals()]
     if mine.quarantine is not None:
         todo.insert(0, reason_in_words(mine.quarantine)[1])
+    if mine.left_out:
+        todo.append("Find out what it measures and repair it, then: `hushmq calibrator readmit`.")
     return {
         "row": device_row(context.site, record, mine),
         "facts": mine,

@@ -94,7 +94,7 @@ def _processes(
         yield Alarm(
             "bad",
             f"The console is not connected to the broker: {site.error or 'no answer yet'}.",
-            "See whether the broker runs (hushmq broker show), and whether it knows the console's identity. "
+            "See whether the broker runs (`hushmq broker show`), and whether it knows the console's identity. "
             "What is shown of devices is as it was before.",
         )
     if database_error is not None:
@@ -105,9 +105,16 @@ def _processes(
         yield Alarm(
             "warn",
             "No policy signed by ops is on the broker: devices publish nothing.",
-            "Push one: hushmq push policy.toml --key ops.key --broker ….",
+            "Push one: `hushmq push policy.toml --key ops.key --broker …`.",
         )
     if health is not None:
+        if "silent" in health:
+            yield Alarm(
+                "bad",
+                f"The calibrator does not answer at {health['silent']}.",
+                "See whether it runs: `hushmq calibrator run --config calibrator.toml`; its log has its last words. "
+                "Nothing is lost: devices keep what was not counted.",
+            )
         wrong = health.get("wrong")
         for words in wrong if isinstance(wrong, list) else ():
             yield Alarm(
@@ -128,7 +135,7 @@ def _windows(windows: Sequence[WindowState], grace_s: float, now: float) -> Iter
         yield Alarm(
             "bad",
             f"Windows do not close: {names}.",
-            "See whether the calibrator runs: hushmq calibrator run --config calibrator.toml. "
+            "See whether the calibrator runs: `hushmq calibrator run --config calibrator.toml`. "
             "Nothing is lost: devices keep what was not counted.",
         )
 
@@ -137,7 +144,13 @@ def _accounts(site: LiveSite) -> Iterator[Alarm]:
     for stream, state in sorted(site.ledgers.items()):
         if state.stopped is not None:
             yield Alarm(
-                "bad", f"{stream} releases nothing: {state.stopped}.", "See the Promise page.", "/promise"
+                "bad",
+                f"{stream} releases nothing: {state.stopped}.",
+                "Push a policy with that epoch; the Promise page says what was lost until then."
+                if state.public.left < 0
+                else "Verify the ledger. If the database was restored from an older copy, put back the newer one, or "
+                "see what was lost and what that costs: `hushmq ledger reconcile --config calibrator.toml`.",
+                f"/promise?stream={stream}",
             )
         for sentence in state.broken_promises():
             yield Alarm(
@@ -151,7 +164,7 @@ def _accounts(site: LiveSite) -> Iterator[Alarm]:
                 "warn",
                 f"{stream}: the data remembers longer than the chains of Θ (lags {state.misfit.first} to "
                 f"{state.misfit.last}), and the policy only reports it.",
-                'Write misfit = "cover" in the policy, or a wider Θ.',
+                'Write `misfit = "cover"` in the policy, or a wider Θ.',
                 f"/promise?stream={stream}",
             )
 
@@ -171,7 +184,7 @@ def _devices(rows: Sequence[DeviceRow]) -> Iterator[Alarm]:
         )
     marked: tuple[tuple[str, Severity, str, str], ...] = (
         ("quarantined", "bad", "in quarantine", "Their ticks are filled meanwhile. See each one's reason."),
-        ("left-out", "warn", "left out of windows", "Repair them, then: hushmq calibrator readmit."),
+        ("left-out", "warn", "left out of windows", "Repair them, then: `hushmq calibrator readmit`."),
         ("dropping", "warn", "dropping ticks", "Their queue is full: see whether they reach the broker."),
         ("behind", "note", "behind the setting in force", "Most catch up with their next beat."),
         ("offline", "note", "off line", "They keep what they measure, and send it when they are back."),
