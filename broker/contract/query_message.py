@@ -15,8 +15,15 @@ from hushmq.broker.contract.message_base import Level, Message, Number
 
 MOST_COUNTED_STATES = 8
 """With more states transitions are not counted: noise on k² numbers would hide them."""
+LEAST_VALUE, LARGEST_VALUE = 1e-12, 1e12
+"""Sizes of values other than 0: with them every mean and its interval is a number that a release can carry."""
+MOST_QUERIES = 8
+"""Queries about one window at most, so that its releases stay messages of a moderate size."""
 LONGEST_SLIDE = 256
 """Windows that a sliding one spans at most."""
+
+
+Value = Annotated[Number, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
 class MeanQuery(Message):
@@ -25,7 +32,7 @@ class MeanQuery(Message):
     kind: Literal["mean"]
     window: Level
     """The window whose releases carry the answer."""
-    values: Annotated[tuple[Number, ...], Field(min_length=2, max_length=256)]
+    values: Annotated[tuple[Value, ...], Field(min_length=2, max_length=256)]
     """What each state stands for, in the order of `states`."""
 
 
@@ -101,6 +108,9 @@ def query_error(
         if reason is not None:
             return f"queries.{name}.{reason}"
     for window in windows:
+        asked = len(of_window(queries, window))
+        if asked > MOST_QUERIES:
+            return f"queries: {asked} are about window {window}, at most {MOST_QUERIES} may be"
         taken = transition_share(queries, window)
         if taken >= 1:
             return f"queries: those of window {window} take {taken:g} of its tilt, and leave nothing to its histogram"
@@ -113,6 +123,8 @@ def _error(one: AnyQuery, windows: Mapping[str, int], states: int, *, regimes: b
     match one:
         case MeanQuery() if len(one.values) != states:
             return f"values: it has {len(one.values)}, one is needed for each of {states} states"
+        case MeanQuery() if any(0 < abs(value) < LEAST_VALUE for value in one.values):
+            return f"values: each must be 0 or at least {LEAST_VALUE:g} in size"
         case TopQuery() if one.states >= states:
             return f"states: at most {states - 1} of {states} states"
         case DwellQuery() if regimes:

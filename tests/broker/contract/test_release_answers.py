@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from hushmq.broker.contract.answer_message import MeanAnswer
 from hushmq.broker.contract.policy_message import Bins
-from hushmq.broker.contract.query_message import MeanQuery, QuantileQuery, TopQuery, query_error
+from hushmq.broker.contract.query_message import MOST_QUERIES, MeanQuery, QuantileQuery, TopQuery, query_error
 from hushmq.broker.contract.release_answers import (
     Linear,
     SharesBefore,
@@ -37,6 +38,8 @@ EXACT = Linear(0.0, 0.0)
             {"kind": "mean", "window": "short", "values": (1.0, 2.0, 3.0)},
             "one is needed for each of 2 states",
         ),
+        ({"kind": "mean", "window": "short", "values": (0.0, 1e13)}, "less than or equal to"),
+        ({"kind": "mean", "window": "short", "values": (0.0, 1e-13)}, "0 or at least 1e-12 in size"),
         ({"kind": "top", "window": "short", "states": 2}, "at most 1 of 2 states"),
         ({"kind": "quantile", "window": "short", "at": 1.0}, "less than 1"),
         ({"kind": "sliding", "window": "short", "windows": 1}, "greater than or equal to 2"),
@@ -60,6 +63,17 @@ def test_queries_leave_something_to_the_histogram() -> None:
     assert stream_policy(queries={"one": half}).histogram_share("other") == 1.0
 
 
+def test_a_window_has_a_limited_number_of_queries() -> None:
+    """Eight, whatever other windows have."""
+    one = {"kind": "sliding", "window": "short", "windows": 2}
+    assert (
+        len(stream_policy(queries={f"q{number}": one for number in range(MOST_QUERIES)}).queries)
+        == MOST_QUERIES
+    )
+    with pytest.raises(ValueError, match="at most 8 may be"):
+        stream_policy(queries={f"q{number}": one for number in range(MOST_QUERIES + 1)})
+
+
 def test_dwell_times_need_chains_without_regimes() -> None:
     """A regime's state has no single dwell time."""
     found = stream_policy(queries={"one": {"kind": "dwell", "window": "short"}}).queries
@@ -78,6 +92,15 @@ def test_a_mean_is_that_of_its_values() -> None:
     assert found.standard_error == pytest.approx(0.9)
     assert found.interval == pytest.approx((found.value - 1.8, found.value + 1.8))
     assert weighted((3.0, 3.0), (0.2, 0.9)) == 3.0
+
+
+@pytest.mark.parametrize("values", [(-1e12, 1e12), (0.0, 1e-12), (1e12, 1e12), (1e-12, -1e-12)])
+def test_every_mean_fits_a_release(values: tuple[float, float]) -> None:
+    """However far its noise is: a policy that was accepted stops no window from closing."""
+    query = MeanQuery(kind="mean", window="short", values=values)
+    for share in (-1e6, 0.0, 0.5, 1e-9, 1e6):
+        found = mean(query, (1 - share, share), {centred(values)[2]: Linear(1e6, 1e7)})
+        assert MeanAnswer.model_validate_json(found.model_dump_json()) == found
 
 
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.9])
