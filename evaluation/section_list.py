@@ -109,6 +109,9 @@ SECTIONS = {
     "misfit": EvaluationSection(
         "hushmq.evaluation.sections.recorded_misfit", "Real data is no first-order chain"
     ),
+    "strong": EvaluationSection(
+        "hushmq.evaluation.sections.strong_attackers", "Strong attackers on what real data is"
+    ),
     "attacks": EvaluationSection(
         "hushmq.evaluation.attacks.attack_suite", "Attacks from outside of the model, before and now"
     ),

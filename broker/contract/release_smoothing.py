@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from pydantic_core import from_json
 
 from hushmq.broker.contract.messages import Release
-from hushmq.broker.contract.theta_message import BinaryThetaMessage, RegimeThetaMessage, ThetaMessage
+from hushmq.broker.contract.theta_message import BinaryThetaMessage, RegimeThetaMessage
 from hushmq.pufferfish.inference.nearest_distribution import nearest_distribution
 from hushmq.pufferfish.inference.share_prior import (
     SharePrior,
     StateRates,
     binary_rates,
     categorical_rates,
+    listed_prior,
     share_prior,
 )
+from hushmq.pufferfish.regimes.regime_noise import window_moments
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 
 LONGEST = 256
 """How many windows back a smoothed frequency reaches, its own included."""
@@ -35,6 +39,7 @@ class ReleasedShares:
     length: int
     shares: Sequence[float]
     errors: Sequence[float]
+    devices: int
 
     @classmethod
     def of(cls, message: Release) -> Self:
@@ -49,7 +54,9 @@ class ReleasedShares:
     @classmethod
     def _of_tree(cls, tree: Mapping[str, Any]) -> Self:
         shares = tree["unbiased"] or tree["frequencies"]
-        return cls(tree["first"], tree["last"] - tree["first"] + 1, shares, tree["standard_errors"])
+        return cls(
+            tree["first"], tree["last"] - tree["first"] + 1, shares, tree["standard_errors"], tree["devices"]
+        )
 
     @property
     def number(self) -> int:
@@ -57,7 +64,7 @@ class ReleasedShares:
         return self.first // self.length
 
 
-_USED = ("first", "last", "unbiased", "frequencies", "standard_errors")
+_USED = ("first", "last", "unbiased", "frequencies", "standard_errors", "devices")
 
 
 def smooth(releases: Sequence[Release], histories: Sequence[Sequence[ReleasedShares]]) -> list[Release]:
@@ -79,16 +86,17 @@ def smooth(releases: Sequence[Release], histories: Sequence[Sequence[ReleasedSha
     newest = columns[0][-1].number
     reach = newest - min(column[0].number for column in columns) + 1
     shape = (len(releases), len(states), reach)
-    shares, variances = np.zeros(shape), np.full(shape, np.inf)
+    shares, variances, devices = np.zeros(shape), np.full(shape, np.inf), np.ones(shape)
     for row, column in enumerate(columns):
         for one in column:
             at = reach - 1 - (newest - one.number)
             shares[row, :, at] = [one.shares[state] for state in states]
             variances[row, :, at] = [one.errors[state] ** 2 for state in states]
+            devices[row, :, at] = one.devices
     flat = (len(releases) * len(states), reach)
-    rates = state_rates(releases[0].theta)  # one window is priced under one Θ
-    priors = [prior for one in releases for prior in _priors(one, rates, states)]
-    found = filtered(shares.reshape(flat), variances.reshape(flat), priors)
+    # One window has one length, one stride, and is priced under one Θ.
+    priors = [prior for _ in releases for prior in _priors(releases[0], states)]
+    found = filtered(shares.reshape(flat), variances.reshape(flat), priors, devices.reshape(flat))
     by_release = (each.reshape(shape[:2]).tolist() for each in (found.share, found.low, found.high))
     return [_with(one, *ends) for one, *ends in zip(releases, *by_release, strict=True)]
 
@@ -105,18 +113,28 @@ def _usable(newest: ReleasedShares, earlier: Sequence[ReleasedShares]) -> list[R
     return [*sorted(kept, key=lambda one: one.number), newest]
 
 
-def _priors(release: Release, rates: Sequence[StateRates], states: Sequence[int]) -> list[SharePrior]:
+def _priors(release: Release, states: Sequence[int]) -> list[SharePrior]:
+    """What Θ says of the share of each state in a window as long as this one."""
     ticks = (release.last - release.first + 1) * release.stride
-    return [share_prior(rates[state], ticks=ticks, devices=release.devices) for state in states]
-
-
-def state_rates(theta: ThetaMessage) -> Sequence[StateRates]:
-    """How likely each state is entered and left, by Θ."""
-    if isinstance(theta, BinaryThetaMessage):
-        return binary_rates((theta.q.low, theta.q.high), (theta.r.low, theta.r.high))
+    theta = release.theta
     if isinstance(theta, RegimeThetaMessage):
-        return binary_rates(*theta.chains.slow_rates)
-    return categorical_rates(theta.low, theta.high)
+        return [regime_prior(theta.chains, ticks=ticks, state=state) for state in states]
+    if isinstance(theta, BinaryThetaMessage):
+        rates: Sequence[StateRates] = binary_rates((theta.q.low, theta.q.high), (theta.r.low, theta.r.high))
+    else:
+        rates = categorical_rates(theta.low, theta.high)
+    return [share_prior(rates[state], ticks=ticks) for state in states]
+
+
+@lru_cache(maxsize=256)
+def regime_prior(theta: RegimeTheta, *, ticks: int, state: int) -> SharePrior:
+    """That of a Θ of listed chains with regimes."""
+    return listed_prior(
+        [
+            (member.ones if state else 1.0 - member.ones, *window_moments(member, ticks))
+            for member in theta.members
+        ]
+    )
 
 
 def _with(release: Release, shares: list[float], low: list[float], high: list[float]) -> Release:

@@ -2,7 +2,8 @@
 
     python -m hushmq.evaluation.sections.smoothed_shares recorded|simulated
 
-`recorded` takes the windows, the Θ and the three ways to read of `utility`; `simulated` chains whose law is known.
+`recorded` takes the windows, the Θ and the three ways to read of `utility`, and a room; `simulated` chains whose law is
+known.
 """
 
 from __future__ import annotations
@@ -10,20 +11,23 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.evaluation.recordings import fitted, room
+from hushmq.broker.contract.release_smoothing import regime_prior
+from hushmq.evaluation.recordings import room
 from hushmq.evaluation.section_list import Job
-from hushmq.evaluation.sections.utility import WAYS, RecordedCohort, Windows, cohorts, cut
+from hushmq.evaluation.sections.reading_ways import WAYS, Reading, Theta, believed, reading
+from hushmq.evaluation.sections.recorded_windows import RecordedCohort, Scope, cohorts, scopes
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.stream_loss import largest_tilts, optimal_noise
 from hushmq.pufferfish.inference.share_filter import filtered_history
-from hushmq.pufferfish.inference.share_prior import binary_rates, share_prior
+from hushmq.pufferfish.inference.share_prior import SharePrior, binary_rates, share_prior
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 
 Floats = NDArray[np.float64]
 DAY = 1440
@@ -41,17 +45,21 @@ class Compared:
     coverage: float
 
 
-def compared(
-    truth: Floats, seen: Floats, variances: Floats, theta: BinaryTheta, *, ticks: int, devices: int = 1
-) -> Compared:
-    """Compare over all windows; rows are streams, columns windows, and a variance is infinite where there is none.
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Rows are streams, columns windows: what is true, what is seen and its variance, infinite where there is none."""
 
-    The long-run average is that of all the truth together, which no reader knows; `so_far` is that of the releases.
-    """
-    _, rates = binary_rates((theta.q_low, theta.q_high), (theta.r_low, theta.r_high))
-    prior = share_prior(rates, ticks=ticks, devices=devices)
+    truth: Floats
+    seen: Floats
+    variances: Floats
+    devices: Floats | None = None
+
+
+def compared(shares: Shares, priors: Sequence[SharePrior], *, average: float) -> Compared:
+    """Compare over all windows; `so_far` is the average of the releases so far, which a reader knows."""
+    truth, seen, variances = shares.truth, shares.seen, shares.variances
     there = np.isfinite(variances)
-    posteriors = filtered_history(seen, variances, [prior] * len(seen))
+    posteriors = filtered_history(seen, variances, priors, shares.devices)
     smoothed, low, high = (
         np.stack([getattr(one, name) for one in posteriors], axis=1) for name in ("share", "low", "high")
     )
@@ -64,55 +72,44 @@ def compared(
     def error(estimate: Floats) -> float:
         return float(np.sqrt(np.mean((estimate - truth)[there] ** 2)))
 
-    average = np.full_like(truth, truth[there].mean())
-    return Compared(error(seen), error(average), error(so_far), error(smoothed), float(held[there].mean()))
-
-
-def noise_variance(way: str, theta: BinaryTheta, epsilon: float, ticks: Floats, draws: int) -> Floats:
-    """The variance of the share that a way of `utility` gives, for `draws` devices that are added up."""
-    if way == "release from the device":
-        return draws * _laplace(min(largest_tilts(theta, epsilon))) / ticks**2
-    noise = optimal_noise(theta, epsilon if way == "operator, stream at ε" else 2 * epsilon)
-    signal = 1 - noise.rho0 - noise.rho1
-    sampling = max(rho * (1 - rho) for rho in (noise.rho0, noise.rho1)) / (ticks * signal**2)
-    if way == "operator, stream at ε":
-        return np.asarray(sampling)
-    tilt = noise.release_tilt(min(largest_tilts(theta, epsilon)))
-    return np.asarray(sampling + draws * _laplace(tilt) / (ticks * signal) ** 2)
-
-
-def _laplace(tilt: float) -> float:
-    """The variance of discrete Laplace noise: 2p/(1−p)² with p = e^(−tilt)."""
-    return float(2 * np.exp(-tilt) / np.expm1(-tilt) ** 2)
+    return Compared(
+        error(seen),
+        error(np.full_like(truth, average)),
+        error(so_far),
+        error(smoothed),
+        float(held[there].mean()),
+    )
 
 
 def recorded(
-    cohort: RecordedCohort, window: str, epsilon: float, *, draws: int, seed: int
-) -> Iterator[tuple[str, str, Compared]]:
-    """By scope and way: the comparison on the windows of a recorded cohort."""
-    windows = cut(cohort.devices, cohort.windows[window])
+    read: Reading, thetas: Sequence[Theta], ones: Sequence[Floats], scope: Scope, *, reach: int | None = None
+) -> Compared:
+    """The comparison on recorded windows, from draws of the noise; at most so many windows of each stream.
+
+    The long-run average is that of `utility`, the share of ones in all the ticks of all windows.
+    """
+    windows = read.windows
     length = int(np.median(windows.ticks))
-    rng = np.random.default_rng(seed)
-    together = len(cohort.devices) > 1 and windows.window.max() > 0
-    for way, estimate in WAYS.items():
-        ones = [estimate(windows, cohort.theta, epsilon, rng) for _ in range(draws)]
-        for scope in ("device", "cohort") if together else ("device",):
-            ticks, truth, seen = _rows(windows, ones, cohort=scope == "cohort")
-            present = ticks > 0
-            devices = _devices(windows) if scope == "cohort" else np.ones((1, 1))
-            safe = np.where(present, ticks, 1)
-            each = noise_variance(way, cohort.theta, epsilon, safe / devices, 1) / devices
-            variances = np.where(present, np.broadcast_to(each, ticks.shape), np.inf)
-            found = compared(truth, seen, variances, cohort.theta, ticks=length, devices=int(np.max(devices)))
-            yield scope, way, found
+    rows = _rows(read, ones, cohort=scope == "cohort")
+    kept = Shares(*(None if each is None else each[:, :reach] for each in rows))  # type: ignore[arg-type]
+    of_rows = [thetas[0]] if scope == "cohort" else thetas[: int(windows.device.max()) + 1]
+    priors = [prior_of(theta, length) for theta in of_rows] * len(ones)
+    return compared(kept, priors, average=float(windows.ones.sum() / windows.ticks.sum()))
 
 
-def _devices(windows: Windows) -> Floats:
-    return np.maximum(1, np.bincount(windows.window))[None, :].astype(np.float64)
+def prior_of(theta: Theta, ticks: int) -> SharePrior:
+    """That of the ones."""
+    if isinstance(theta, RegimeTheta):
+        return regime_prior(theta, ticks=ticks, state=1)
+    _, rates = binary_rates((theta.q_low, theta.q_high), (theta.r_low, theta.r_high))
+    return share_prior(rates, ticks=ticks)
 
 
-def _rows(windows: Windows, ones: Sequence[Floats], *, cohort: bool) -> tuple[Floats, Floats, Floats]:
-    """Ticks, true shares and seen shares; a row for each device, or one for the cohort, of every draw."""
+def _rows(
+    read: Reading, ones: Sequence[Floats], *, cohort: bool
+) -> tuple[Floats, Floats, Floats, Floats | None]:
+    """Truth, seen, variances and devices; a row for each device, or one for the cohort, of every draw."""
+    windows = read.windows
     device = np.zeros_like(windows.device) if cohort else windows.device
     shape = (int(device.max()) + 1, int(windows.window.max()) + 1)
     place = device * shape[1] + windows.window
@@ -121,10 +118,17 @@ def _rows(windows: Windows, ones: Sequence[Floats], *, cohort: bool) -> tuple[Fl
         flat = np.bincount(place, weights=values, minlength=shape[0] * shape[1])
         return np.asarray(flat.reshape(shape), dtype=np.float64)
 
+    def repeated(values: Floats) -> Floats:
+        return np.tile(values, (len(ones), 1))
+
     ticks = laid_out(windows.ticks)
     safe = np.maximum(ticks, 1)
-    truth = np.tile(laid_out(windows.ones) / safe, (len(ones), 1))
-    return np.tile(ticks, (len(ones), 1)), truth, np.concatenate([laid_out(one) / safe for one in ones])
+    variances = np.where(
+        ticks > 0, laid_out(read.variances * windows.ticks.astype(float) ** 2) / safe**2, np.inf
+    )
+    devices = repeated(laid_out(np.ones(len(place)))) if cohort else None
+    seen = np.concatenate([laid_out(one) / safe for one in ones])
+    return repeated(laid_out(windows.ones) / safe), seen, repeated(variances), devices
 
 
 def occupied_room(job: Job) -> RecordedCohort:
@@ -132,9 +136,7 @@ def occupied_room(job: Job) -> RecordedCohort:
     minutes = room(job)
     days = np.cumsum([0, *(-(-len(piece) // DAY) for piece in minutes.pieces[:-1])])
     minutes = replace(minutes, starts=[int(day) * DAY for day in days])
-    transition = fitted([minutes]).transition
-    theta = BinaryTheta.point(float(transition[0, 1]), float(transition[1, 0]))
-    return RecordedCohort("room", [minutes], theta, {"hour": 60, "day": DAY})
+    return RecordedCohort("room", [minutes], {"hour": 60, "day": DAY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,25 +190,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("table", choices=("recorded", "simulated"))
     parser.add_argument("--seed", type=int, default=2024)
     parser.add_argument("--draws", type=int, default=4, help="draws of the noise; default: 4")
+    parser.add_argument("--reach", type=int, default=400, help="windows of each stream; default: 400")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the recordings")
     args = parser.parse_args(argv)
     started = time.monotonic()
     errors = "raw | long-run average | average of releases so far | smoothed | interval holds"
     if args.table == "recorded":
         print(
-            f"| recordings | window | of | ε | way | {errors} |\n|---|---|---|---:|---|---:|---:|---:|---:|---:|"
+            f"| recordings | Θ | window | of | ε | way | {errors} |\n|---|---|---|---|---:|---|{'---:|' * 5}"
         )
         job = Job("smoothed", False, args.seed, args.data, lambda _share, _step: None)
         for cohort in (*cohorts(job), occupied_room(job)):
-            for window in cohort.windows:
-                for epsilon in (1.0, 2.0, 4.0):
-                    for scope, way, found in recorded(
-                        cohort, window, epsilon, draws=args.draws, seed=args.seed
-                    ):
-                        print(
-                            f"| {cohort.name} | {window} | {scope} | {epsilon:g} | {way} | {_cells(found)} |",
-                            flush=True,
-                        )
+            for believes, window, epsilon, way in product(
+                believed(cohort), cohort.windows, (1.0, 2.0, 4.0), WAYS
+            ):
+                read = reading(cohort, window, believes, way, epsilon)
+                ones = [read.ones(job.rng(way, epsilon, draw)) for draw in range(args.draws)]
+                for scope in scopes(cohort, read.windows):
+                    found = recorded(read, believes.thetas, ones, scope, reach=args.reach)
+                    cells = f"{cohort.name} | {believes.name} | {window} | {scope} | {epsilon:g} | {way}"
+                    print(f"| {cells} | {_cells(found)} |", flush=True)
     else:
         print(f"| chain | noise | {errors} |\n|---|---:|---:|---:|---:|---:|---:|")
         rng = np.random.default_rng(args.seed)
@@ -214,7 +217,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             truth = simulated_shares(chain, streams=200, windows=60, ticks=60, rng=rng)
             for noise in (0.01, 0.03, 0.1, 0.3, 1.0, 5.0):
                 seen = truth + noise * rng.standard_normal(truth.shape)
-                found = compared(truth, seen, np.full(truth.shape, noise**2), chain.theta, ticks=60)
+                shares = Shares(truth, seen, np.full(truth.shape, noise**2))
+                priors = [prior_of(chain.theta, 60)] * len(truth)
+                found = compared(shares, priors, average=float(truth.mean()))
                 print(f"| {chain.name} | {noise:g} | {_cells(found)} |", flush=True)
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
     return 0

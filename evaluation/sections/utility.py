@@ -1,285 +1,187 @@
-"""Utility: the error of hourly and daily histograms, per device and per cohort, from the stream and from the device."""
+"""Utility: the error of hourly and daily shares, per device and per cohort, by what is promised and how it is read."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hushmq.evaluation.recordings import Recording, fitted, household, people, sleepers
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
+from hushmq.evaluation.sections.reading_ways import DEVICE, RELEASE, STREAM, WAYS, Believed, believed, reading
+from hushmq.evaluation.sections.recorded_windows import RecordedCohort, Scope, cohorts, scopes
+from hushmq.evaluation.sections.smoothed_shares import recorded
 from hushmq.evaluation.sections.utility_categorical import histograms
 from hushmq.explain.figure import Curve, Figure, Panel
-from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.stream_loss import largest_tilts, optimal_noise
 
-ABOUT = """The mean absolute error of the share of ones in a window, in percentage points, on real recordings:
+ABOUT = """The root mean square error of the share of ones in a window, in percentage points, on real recordings:
 heart rate above its mean (eleven sleepers, an hour is 3,600 beats), standing or active (thirty people, minute
 by minute), power above its mean (one household, minute by minute). Three ways to read at the same ε: the
 operator reads the stream, sanitized at ε; the public reads releases worth ε made from a stream that is
-sanitized at 2ε; the public reads releases worth ε made on the device from raw counts. All are for the default
-adversary, who knows any other states, and hold for ever, however many windows there are. Θ is all eleven
-sleepers' chains together for heart rate, and the one chain fitted to all people, or to the household,
-otherwise. "No data" says the long-run average every time: what is not below it tells nothing. Estimates are
-unbiased, and not cut to what is possible. A table in full has four states of activity, for the adversary who
-knows no state."""
+sanitized at 2ε; the public reads releases worth ε made on the device from raw counts. All hold for ever, however
+many windows there are. "First order" is the chain of neighbouring ticks, against who knows any other states: of
+heart rate a box of all eleven sleepers' chains, else one chain. It is not true of these recordings (see "Real data is
+no first-order chain"). "Regimes" are chains with two hidden regimes, against who knows the chain: a list of all
+eleven sleepers' chains, or of each sleeper its own. "Thinned" publishes every m-th tick only, the m with the least
+error. "Smoothed" is the posterior share that a release carries beside the unbiased one. "No data" says the
+long-run average every time: what is not below it tells nothing."""
 
-GOOD = 2.0
-"""Percentage points."""
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-Counts = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedCohort:
-    """Devices with binary states, their Θ, and the lengths of their windows."""
-
-    name: str
-    devices: Sequence[Recording]
-    theta: BinaryTheta
-    windows: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """For each window of each device: the device, the number of the window, its ticks and its ones."""
-
-    device: Counts
-    window: Counts
-    ticks: Counts
-    ones: Counts
-
-
-def cohorts(job: Job) -> list[RecordedCohort]:
-    """The recordings, as two states each."""
-    nights, minutes, house = sleepers(job), people(job), household(job)
-    feet = [
-        Recording(one.subject, 2, [(piece >= 2).astype(np.int64) for piece in one.pieces], one.starts)
-        for one in minutes
-    ]
-    mean = house.states().mean()
-    power = Recording(
-        "household", 2, [(piece >= mean).astype(np.int64) for piece in house.pieces], house.starts
-    )
-    hour, day = 60, 1440
-    return [
-        RecordedCohort(
-            "heart rate",
-            nights,
-            hull([_fitted_theta([one]) for one in nights]),
-            {"hour": 3600, "night": 1 << 20},
-        ),
-        RecordedCohort("activity", feet, _fitted_theta(feet), {"hour": hour, "day": day}),
-        RecordedCohort("power", [power], _fitted_theta([power]), {"hour": hour, "day": day}),
-    ]
-
-
-def hull(thetas: Sequence[BinaryTheta]) -> BinaryTheta:
-    """The smallest Θ that contains all."""
-    whole = thetas[0]
-    for theta in thetas[1:]:
-        whole = whole.hull(theta)
-    return whole
-
-
-def _fitted_theta(recordings: Sequence[Recording]) -> BinaryTheta:
-    P = fitted(recordings).transition
-    return BinaryTheta.point(float(P[0, 1]), float(P[1, 0]))
-
-
-def cut(devices: Sequence[Recording], size: int) -> Windows:
-    """The windows of every device from its first tick on, without those that are less than half filled."""
-    found = []
-    for number, device in enumerate(devices):
-        begin = device.starts[0]
-        ticks = np.concatenate(
-            [
-                np.arange(len(piece)) + start - begin
-                for piece, start in zip(device.pieces, device.starts, strict=True)
-            ]
-        )
-        place, ones = ticks // size, device.states()
-        counts = np.bincount(place), np.bincount(place, weights=ones).astype(np.int64)
-        full = min(size, device.length)
-        kept = np.flatnonzero(counts[0] >= full / 2)
-        found.append((np.full(len(kept), number), kept, counts[0][kept], counts[1][kept]))
-    return Windows(*(np.concatenate(column) for column in zip(*found, strict=True)))
-
-
-Way = Callable[[Windows, BinaryTheta, float, np.random.Generator], NDArray[np.float64]]
-"""An estimate of the ones in each window, from a seeded draw of the noise."""
-
-
-def from_stream(
-    windows: Windows, theta: BinaryTheta, epsilon: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """The operator's estimate from the stream, sanitized at ε, with the mean of the noise subtracted."""
-    noise = optimal_noise(theta, epsilon)
-    seen = rng.binomial(windows.ones, 1 - noise.rho1) + rng.binomial(windows.ticks - windows.ones, noise.rho0)
-    return np.asarray((seen - noise.rho0 * windows.ticks) / (1 - noise.rho0 - noise.rho1), dtype=np.float64)
-
-
-def from_stream_release(
-    windows: Windows, theta: BinaryTheta, epsilon: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """The public's estimate from a noisy count of the stream sanitized at 2ε; the release is amplified to ε."""
-    noise = optimal_noise(theta, 2 * epsilon)
-    tilt = noise.release_tilt(min(largest_tilts(theta, epsilon)))
-    drawn = discrete_laplace(tilt, len(windows.ticks), rng)
-    signal = 1 - noise.rho0 - noise.rho1
-    return from_stream(windows, theta, 2 * epsilon, rng) + drawn / signal
-
-
-def from_device(
-    windows: Windows, theta: BinaryTheta, epsilon: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """The estimate from a count to which the device adds discrete Laplace noise."""
-    tilt = min(largest_tilts(theta, epsilon))
-    return np.asarray(windows.ones + discrete_laplace(tilt, len(windows.ones), rng), dtype=np.float64)
-
-
-def discrete_laplace(tilt: float, size: int, rng: np.random.Generator) -> Counts:
-    """Noise with P(x) ∝ e^(−tilt·|x|): a difference of two geometric draws."""
-    if tilt == np.inf:
-        return np.zeros(size, dtype=np.int64)
-    drawn = rng.geometric(-np.expm1(-tilt), (2, size))
-    return np.asarray(drawn[0] - drawn[1], dtype=np.int64)
-
-
-WAYS: dict[str, Way] = {
-    "operator, stream at ε": from_stream,
-    "release from the stream at 2ε": from_stream_release,
-    "release from the device": from_device,
-}
+EPSILONS = (1.0, 2.0, 4.0)
 NO_DATA = "no data: the long-run average"
-
-
-def per_device(windows: Windows, ones: NDArray[np.float64]) -> float:
-    """The mean absolute error of a device's share of ones in a window, in percentage points."""
-    return 100 * float(np.mean(np.abs(ones - windows.ones) / windows.ticks))
-
-
-def per_cohort(windows: Windows, ones: NDArray[np.float64]) -> float:
-    """The same for the share over all devices in their first window, their second, and so on."""
-    off, ticks = (np.bincount(windows.window, weights=one) for one in (ones - windows.ones, windows.ticks))
-    kept = ticks > 0
-    return 100 * float(np.mean(np.abs(off[kept]) / ticks[kept]))
-
-
-SCOPES = {"device": per_device, "cohort": per_cohort}
+SMOOTHED = ("stream, smoothed", "release, smoothed", "from the device, smoothed")
+REACH = 200
+"""Windows of a stream that are smoothed, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class UtilityResult:
-    """The error of one estimator for one kind of window."""
+    """The errors of one way to read one kind of window, in percentage points, and the strides of the devices."""
 
     cohort: str
+    believed: str
     window: str
-    scope: str
+    scope: Scope
     way: str
     epsilon: float
-    error: float
+    strides: tuple[int, int]
+    raw: float
+    smoothed: float
+    average: float
+    coverage: float
+
+    @property
+    def kind(self) -> tuple[str, str, str, str, float]:
+        """What is read, under which promise."""
+        return self.cohort, self.believed, self.window, self.scope, self.epsilon
 
 
-def measured(job: Job, cohort: RecordedCohort, window: str, draws: int) -> Iterator[UtilityResult]:
-    """The errors of every estimator, scope and ε."""
-    windows = cut(cohort.devices, cohort.windows[window])
-    average = windows.ticks * (windows.ones.sum() / windows.ticks.sum())
-    # A single device is not a cohort, and for a single window the long-run average is exact.
-    together = len(cohort.devices) > 1 and windows.window.max() > 0
-    scopes = {name: score for name, score in SCOPES.items() if name == "device" or together}
-    for epsilon in EPSILONS:
-        for name, way in WAYS.items():
-            rng = job.rng(cohort.name, window, name, epsilon)
-            estimates = [way(windows, cohort.theta, epsilon, rng) for _ in range(draws)]
-            for scope, score in scopes.items():
-                error = float(np.mean([score(windows, ones) for ones in estimates]))
-                yield UtilityResult(cohort.name, window, scope, name, epsilon, error)
-        for scope, score in scopes.items():
-            yield UtilityResult(cohort.name, window, scope, NO_DATA, epsilon, score(windows, average))
+def measured(
+    job: Job, cohort: RecordedCohort, window: str, believes: Believed, draws: int
+) -> Iterator[UtilityResult]:
+    """The errors of every way, scope and ε."""
+    for epsilon in (2.0,) if job.quick else EPSILONS:
+        for way in WAYS:
+            read = reading(cohort, window, believes, way, epsilon)
+            rng = job.rng(cohort.name, window, believes.name, way, epsilon)
+            ones = [read.ones(rng) for _ in range(draws)]
+            for scope in scopes(cohort, read.windows):
+                found = recorded(read, believes.thetas, ones, scope, reach=REACH)
+                yield UtilityResult(
+                    cohort.name,
+                    believes.name,
+                    window,
+                    scope,
+                    way,
+                    epsilon,
+                    (min(read.strides), max(read.strides)),
+                    100 * found.raw,
+                    100 * found.smoothed,
+                    100 * found.average,
+                    found.coverage,
+                )
 
 
 def run(job: Job) -> Iterator[Item]:
-    draws = 2 if job.quick else 20
+    draws = 1 if job.quick else 4
+    known = cohorts(job)
+    if job.quick:
+        known = [
+            replace(one, devices=one.devices[:3], windows=dict([list(one.windows.items())[-1]]))
+            for one in known
+        ]
     points: list[UtilityResult] = []
-    listed = [(cohort, window) for cohort in cohorts(job) for window in cohort.windows]
-    for place, (cohort, window) in enumerate(listed):
-        job.progress(place / len(listed), f"{cohort.name}, each {window}")
-        points += measured(job, cohort, window, draws)
-    rows: list[list[Cell]] = []
-    for kind in dict.fromkeys((point.cohort, point.window, point.scope) for point in points):
-        for epsilon in EPSILONS:
-            by = {
-                p.way: p.error
-                for p in points
-                if (p.cohort, p.window, p.scope) == kind and p.epsilon == epsilon
-            }
-            rows.append([*kind, epsilon, *by.values()])
-    yield Table(
-        "errors",
-        "Mean absolute error of a window's share of ones, percentage points",
-        ("recordings", "window", "of", "ε", *WAYS, NO_DATA),
-        rows,
-        note=f"Means over all windows and {draws} draws of the noise.",
+    for place, cohort in enumerate(known):
+        job.progress(place / len(known), f"regimes of {cohort.name}")
+        for believes in believed(cohort, rounds=8 if job.quick else 60):
+            for window in cohort.windows:
+                job.progress(place / len(known), f"{cohort.name}, {believes.name}, each {window}")
+                points += measured(job, cohort, window, believes, draws)
+    columns = (
+        *("recordings", "Θ", "window", "of", "ε", "stride"),
+        *(column for way, name in zip(WAYS, SMOOTHED, strict=True) for column in (way, name)),
+        NO_DATA,
     )
-    chosen = [row for row in rows if row[3] in {1.0, 4.0}]
-    columns = ("recordings", "window", "of", "ε", *WAYS, NO_DATA)
-    title = "Mean absolute error of a window's share of ones, percentage points"
-    yield Table("summary", title, columns, chosen, main=True)
-    for name in dict.fromkeys(cohort.name for cohort, _ in listed):
-        figure = _figure(name, [point for point in points if point.cohort == name])
-        yield Picture(name.replace(" ", "-"), figure, main=name == "heart rate")
+    rows = [_row(points, kind) for kind in dict.fromkeys(point.kind for point in points)]
+    title = "Root mean square error of a window's share of ones, percentage points"
+    note = f"Over all windows and {draws} draws of the noise; the stride is that of the operator's stream."
+    yield Table("errors", title, columns, rows, note=note, main=True)
+    yield Table(
+        "intervals",
+        "How often the 95% interval of the smoothed share holds",
+        ("recordings", "Θ", "window", "of", "ε", *WAYS),
+        [
+            [*kind, *(point.coverage for point in points if point.kind == kind)]
+            for kind in dict.fromkeys(point.kind for point in points)
+        ],
+    )
+    if not job.quick:
+        for name in dict.fromkeys(point.cohort for point in points):
+            figure = _figure(name, [point for point in points if point.cohort == name])
+            yield Picture(name.replace(" ", "-"), figure, main=name == "heart rate")
     yield from findings(points)
-    yield from histograms(job, draws)
+    yield from histograms(job, 2 if job.quick else 20)
+
+
+def _row(points: Sequence[UtilityResult], kind: tuple[str, str, str, str, float]) -> list[Cell]:
+    by = {point.way: point for point in points if point.kind == kind}
+    low, high = by[STREAM].strides
+    errors = [cell for way in WAYS for cell in (by[way].raw, by[way].smoothed)]
+    return [*kind, f"{low}" if low == high else f"{low}–{high}", *errors, by[STREAM].average]
 
 
 def _figure(name: str, points: Sequence[UtilityResult]) -> Figure:
     panels = []
     for window, scope in dict.fromkeys((point.window, point.scope) for point in points):
         curves = []
-        for way in (*WAYS, NO_DATA):
-            kept = [p for p in points if (p.window, p.scope, p.way) == (window, scope, way)]
-            x, y = [p.epsilon for p in kept], [p.error for p in kept]
-            curves.append(Curve(way, x, y, reference=way == NO_DATA, dots=way != NO_DATA))
+        for believes in dict.fromkeys(point.believed for point in points):
+            kept = [
+                p
+                for p in points
+                if (p.window, p.scope, p.believed, p.way) == (window, scope, believes, RELEASE)
+            ]
+            curves.append(Curve(believes, [p.epsilon for p in kept], [p.raw for p in kept], dots=True))
+        curves.append(Curve(NO_DATA, [p.epsilon for p in kept], [p.average for p in kept], reference=True))
         of = "one device" if scope == "device" else "all devices together"
         panels.append(
             Panel(f"each {window}, {of}", "ε", "error, percentage points", curves, logarithmic="xy")
         )
-    return Figure(f"Error of histograms: {name}", panels)
+    return Figure(f"Error of releases from the stream: {name}", panels)
 
 
 def findings(points: Sequence[UtilityResult]) -> Iterator[Item]:
-    """Findings at ε = 1: where the error is small, and where it is not."""
-    at = {(p.cohort, p.window, p.scope, p.way): p.error for p in points if p.epsilon == 1.0}
-    stream, _, device = WAYS
-    hour = ("heart rate", "hour", "device")
+    """What thinning and regimes give, where nothing can be had, and what smoothing adds."""
+    at = {(*point.kind, point.way): point for point in points}
+    for epsilon in EPSILONS:
+        hour = [
+            at.get(("heart rate", name, "hour", "device", epsilon, STREAM))
+            for name in ("first order, every tick", "first order, thinned", "each its own regimes, thinned")
+        ]
+        if all(hour):
+            every, thinned, own = (one.raw for one in hour if one is not None)
+            yield Finding(
+                f"An hour of one sleeper's heart rate at ε = {epsilon:g}, from the operator's stream: {every:.3g} "
+                f"points with every tick published, {thinned:.3g} thinned, {own:.3g} under a promise "
+                "that is true of regimes.",
+                kind="leads" if epsilon == 2.0 else "finding",
+            )
+    for believes in ("first order, thinned", "regimes, thinned"):
+        for epsilon in EPSILONS:
+            kept = [p for p in points if p.believed == believes and p.epsilon == epsilon]
+            useless = [p for p in kept if p.raw >= p.average and p.way != DEVICE]
+            if useless:
+                yield Finding(
+                    f"Nothing can be had from single windows of the stream at ε = {epsilon:g}, {believes}, in "
+                    f"{len(useless)} of {sum(p.way != DEVICE for p in kept)} cases ({_listed(useless)}): what is "
+                    "secret for an instant lasts as long as the window.",
+                    kind="loses",
+                )
+    worse = [p for p in points if p.smoothed > 1.01 * p.average]
+    low = [p for p in points if p.coverage < 0.93]
     yield Finding(
-        f"An hour of one sleeper's heart rate at ε = 1 comes with an error of {at[*hour, device]:.2g} points from the "
-        f"device and {at[*hour, stream]:.3g} from the stream, {at[*hour, stream] / at[*hour, device]:.3g} times more.",
-        kind="leads",
+        f"Smoothed shares are worse than the long-run average by more than 1% in {len(worse)} of {len(points)} cases"
+        f"{f' ({_listed(worse)})' if worse else ''}; their 95% interval holds less than 93% in {len(low)}, at "
+        f"the least {min(p.coverage for p in points):.1%}.",
     )
-    useless = [key[:3] for key in at if key[3] == device and at[key] >= at[*key[:3], NO_DATA]]
-    poor = [key[:3] for key in at if key[3] == stream and at[key] >= at[*key[:3], NO_DATA]]
-    kinds = {key[:3] for key in at}
-    which = "every kind of window here" if len(poor) == len(kinds) else _listed(poor)
-    many = math.ceil((at[*hour, stream] / GOOD) ** 2)
-    yield Finding(
-        f"At ε = 1 the stream tells less than the long-run average in {which}. The error falls as the root of the "
-        f"number of devices: an hour of heart rate within {GOOD:g} points takes about {many} of them, or a larger ε, "
-        "or releases from the device.",
-        kind="loses",
-    )
-    if useless:
-        yield Finding(
-            f"Even releases from the device tell less than the long-run average at ε = 1 for {_listed(useless)}: the "
-            "noise on a count is as large as the window.",
-            kind="loses",
-        )
 
 
-def _listed(kinds: Sequence[tuple[str, ...]]) -> str:
-    return ", ".join(f"{cohort} per {window} and {scope}" for cohort, window, scope in kinds)
+def _listed(points: Sequence[UtilityResult]) -> str:
+    return ", ".join(dict.fromkeys(f"{p.cohort} per {p.window} and {p.scope}" for p in points))

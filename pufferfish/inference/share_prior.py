@@ -36,9 +36,14 @@ class StateRates:
 
 @dataclass(frozen=True, slots=True)
 class SharePrior:
-    """Ranges over Θ: of a state's mean share, of a window's standard deviation, of its correlation with the next."""
+    """What Θ says of the long-run share of a state, and of the shares of one device's windows around it.
 
-    mean: tuple[float, float]
+    Mean and standard deviation of the former; of a window the range of the standard deviation, and that of the
+    correlation with the next one.
+    """
+
+    centre: float
+    spread: float
     deviation: tuple[float, float]
     correlation: tuple[float, float]
 
@@ -65,21 +70,32 @@ def categorical_rates(
 
 
 @lru_cache(maxsize=4096)
-def share_prior(rates: StateRates, *, ticks: int, devices: int = 1) -> SharePrior:
-    """The ranges for windows of so many ticks of so many devices.
-
-    Devices may follow each other or not: their share together varies as one's does, or as a mean of independent ones.
-    """
+def share_prior(rates: StateRates, *, ticks: int) -> SharePrior:
+    """For windows of so many ticks; the long-run share is as likely anywhere in the range that Θ allows."""
     enter = [max(LEAST, rates.enter_low), max(LEAST, rates.enter_high)]
     leave = [max(LEAST, rates.leave_low), max(LEAST, rates.leave_high)]
-    chains = [window_moments(q, r, ticks) for q, r in _corners(enter, leave)]
+    low, high = enter[0] / (enter[0] + leave[1]), enter[1] / (enter[1] + leave[0])
+    return _over((low + high) / 2, (high - low) / math.sqrt(12), _moments(enter, leave, ticks))
+
+
+def listed_prior(chains: Sequence[tuple[float, float, float]]) -> SharePrior:
+    """For a Θ that lists chains, each as likely: of each its share, and a window's variance and correlation."""
+    shares = [share for share, _, _ in chains]
+    centre = math.fsum(shares) / len(shares)
+    spread = math.sqrt(math.fsum((share - centre) ** 2 for share in shares) / len(shares))
+    return _over(centre, spread, [(variance, correlation) for _, variance, correlation in chains])
+
+
+def _over(centre: float, spread: float, chains: Sequence[tuple[float, float]]) -> SharePrior:
     deviations = [math.sqrt(variance) for variance, _ in chains]
     correlations = [correlation for _, correlation in chains]
     return SharePrior(
-        (enter[0] / (enter[0] + leave[1]), enter[1] / (enter[1] + leave[0])),
-        (min(deviations) / math.sqrt(devices), max(deviations)),
-        (min(correlations), max(correlations)),
+        centre, spread, (min(deviations), max(deviations)), (min(correlations), max(correlations))
     )
+
+
+def _moments(enter: Sequence[float], leave: Sequence[float], ticks: int) -> list[tuple[float, float]]:
+    return [window_moments(q, r, ticks) for q, r in _corners(enter, leave)]
 
 
 def _corners(enter: Sequence[float], leave: Sequence[float]) -> Iterator[tuple[float, float]]:

@@ -39,10 +39,14 @@ def share_variance(chain: RegimeChain, noise: BinaryNoise, stride: int) -> float
     """
     ones = chain.ones
     flips = (1 - ones) * noise.rho0 * (1 - noise.rho0) + ones * noise.rho1 * (1 - noise.rho1)
+    return stride * flips / noise.signal**2 + sampling_variance(chain, stride)
+
+
+def sampling_variance(chain: RegimeChain, stride: int) -> float:
+    """The part of `share_variance` that is there without noise: every `stride`-th tick stands for all of them."""
     kernel = np.array(chain.kernel)
     thinned = np.linalg.matrix_power(kernel, stride)
-    sampling = stride * _long_run_variance(chain, thinned) - _long_run_variance(chain, kernel)
-    return stride * flips / noise.signal**2 + max(0.0, sampling)
+    return max(0.0, stride * _long_run_variance(chain, thinned) - _long_run_variance(chain, kernel))
 
 
 def _long_run_variance(chain: RegimeChain, kernel: np.ndarray) -> float:
@@ -51,3 +55,22 @@ def _long_run_variance(chain: RegimeChain, kernel: np.ndarray) -> float:
     bits = np.arange(len(law)) % 2 - chain.ones
     summed = np.linalg.solve(np.eye(len(law)) - kernel + law[None, :], bits)
     return float(2 * (law * bits) @ summed - (law * bits) @ bits)
+
+
+def window_moments(chain: RegimeChain, ticks: int) -> tuple[float, float]:
+    """The variance of a window's share of ones, and its correlation with that of the next window.
+
+    With b the bits less their mean and Q = P − 1π, the covariance over h ticks is (π∘b)·Q^h·b; sums of powers of Q are
+    those of a geometric series.
+    """
+    law, one = np.array(chain.stationary), np.eye(2 * chain.regimes)
+    bits = np.arange(len(law)) % 2 - chain.ones
+    fading = np.array(chain.kernel) - law[None, :]
+    summed = np.linalg.inv(one - fading)
+    within = (one - np.linalg.matrix_power(fading, ticks)) @ summed
+    spread, across = law * bits, fading @ (ticks * one - within) @ summed
+    variance = float(ticks * (spread @ bits) + 2 * (spread @ across @ bits)) / ticks**2
+    covariance = float(spread @ fading @ within @ within @ bits) / ticks**2
+    if variance <= 0.0:
+        return 0.0, 0.0
+    return variance, min(1.0, max(0.0, covariance / variance))

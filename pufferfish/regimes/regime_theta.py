@@ -88,19 +88,6 @@ class RegimeTheta:
         high = ((1 - min(q), max(q)), (max(r), 1 - min(r)))
         return low, high
 
-    @property
-    def slow_rates(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Intervals of P(0→1) and P(1→0) of chains with the members' shares that forget no sooner than they do.
-
-        For estimates of shares alone: what such chains lose says nothing about the members' loss.
-        """
-        rates = []
-        for member in self.members:
-            slowest = member.slowest_rate
-            rates.append((slowest * member.ones, slowest * (1.0 - member.ones)))
-        q, r = zip(*rates, strict=True)
-        return (min(q), max(q)), (min(r), max(r))
-
     def contains(self, other: Theta) -> bool:
         """Whether every chain of the other Θ is one of these."""
         return isinstance(other, RegimeTheta) and set(other.members) <= set(self.members)

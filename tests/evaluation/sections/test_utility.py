@@ -10,21 +10,27 @@ import pytest
 
 from hushmq.evaluation.recordings import Recording
 from hushmq.evaluation.sections import utility_categorical
-from hushmq.evaluation.sections.utility import (
-    cut,
-    from_device,
-    from_stream,
-    from_stream_release,
+from hushmq.evaluation.sections.reading_ways import (
+    DEVICE,
+    RELEASE,
+    STREAM,
+    WAYS,
+    Believed,
+    Reading,
     hull,
-    per_cohort,
-    per_device,
+    reading,
 )
+from hushmq.evaluation.sections.recorded_windows import RecordedCohort, cut
+from hushmq.evaluation.sections.strong_attackers import shown
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.stream_loss import largest_tilts, optimal_noise
+from hushmq.pufferfish.regimes.regime_chain import RegimeChain
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 from tests.evaluation.conftest import Result
 from tests.recordings import needs_data
 
-THETA = BinaryTheta.point(0.0893, 0.1092)
+Q, R = 0.0893, 0.1092
+THETA = BinaryTheta.point(Q, R)
+REGIMES = RegimeTheta.of([RegimeChain.of([[0.99, 0.01], [0.01, 0.99]], [(0.05, 0.4), (0.45, 0.05)])])
 
 
 @pytest.fixture
@@ -33,8 +39,16 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
-def devices(count: int, length: int, rng: np.random.Generator) -> list[Recording]:
-    return [Recording(f"d{i}", 2, [rng.integers(0, 2, length)]) for i in range(count)]
+def simulated(count: int, length: int, rng: np.random.Generator) -> RecordedCohort:
+    """Devices that follow the chain (Q, R), in windows of 1,000 ticks."""
+    states = np.empty((count, length), dtype=np.int64)
+    here = rng.random(count) < Q / (Q + R)
+    for tick in range(length):
+        here ^= rng.random(count) < np.where(here, R, Q)
+        states[:, tick] = here
+    return RecordedCohort(
+        "simulated", [Recording(f"d{i}", 2, [row]) for i, row in enumerate(states)], {"w": 1000}
+    )
 
 
 def test_windows() -> None:
@@ -45,47 +59,65 @@ def test_windows() -> None:
     assert found.window.tolist() == [0, 1, 2, 3]
     assert found.ticks.tolist() == [3, 2, 2, 2]
     assert found.ones.tolist() == [2, 1, 2, 2]
+    assert found.published.tolist() == found.ticks.tolist()
+    assert found.published_ones.tolist() == found.ones.tolist()
     # ticks 0,1,2,5 | 6,10,11 | 12,13: of six
     assert cut([Recording("d", 2, pieces, [10, 15, 20])], 6).window.tolist() == [0, 1]
 
 
-def test_error_from_the_device(rng: np.random.Generator) -> None:
-    """Discrete Laplace noise of tilt τ has E|x| = 2a/(1−a²), a = e^−τ, per window."""
-    windows = cut(devices(40, 100_000, rng), 1000)
-    a = math.exp(-min(largest_tilts(THETA, 1.0)))
-    expected = 100 * 2 * a / (1 - a * a) / 1000
-    found = per_device(windows, from_device(windows, THETA, 1.0, rng))
-    assert found == pytest.approx(expected, rel=0.08)
-    assert found != pytest.approx(1.3 * expected, rel=0.08)
+def test_a_stride_publishes_one_tick_of_each() -> None:
+    """And the ones among them are counted."""
+    found = cut([Recording("d", 2, [np.tile([1, 0, 0, 0], 5)])], 20, 4)
+    assert found.published.tolist() == [5]
+    assert found.published_ones.tolist() in ([5], [0])
 
 
-def test_error_from_the_stream(rng: np.random.Generator) -> None:
-    """It is normal, with the variance of the flips over the signal's square; the release adds Laplace noise."""
-    windows = cut(devices(40, 100_000, rng), 1000)
-    for epsilon, way in ((2.0, from_stream), (1.0, from_stream_release)):
-        noise = optimal_noise(THETA, 2.0)
-        signal = 1 - noise.rho0 - noise.rho1
-        flips = (noise.rho0 * (1 - noise.rho0) + noise.rho1 * (1 - noise.rho1)) / 2 * 1000
-        laplace = (
-            2 / noise.release_tilt(min(largest_tilts(THETA, epsilon))) ** 2
-            if way is from_stream_release
-            else 0.0
-        )
-        expected = 100 * math.sqrt(2 / math.pi * (flips + laplace)) / signal / 1000
-        assert per_device(windows, way(windows, THETA, epsilon, rng)) == pytest.approx(expected, rel=0.05)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("thinned", [False, True])
+def test_errors_are_as_predicted(way: str, thinned: bool, rng: np.random.Generator) -> None:
+    """The mean square error is the variance that a reader is told, at most, and not far below it."""
+    cohort = simulated(30, 10_000, rng)
+    believed = Believed("first order", [THETA] * 30, "informed", thinned)
+    read = reading(cohort, "w", believed, way, 2.0)
+    assert (max(read.strides) > 1) == (thinned and way != DEVICE)
+    found = np.mean([_error(read, rng) for _ in range(5)])
+    assert found == pytest.approx(float(read.variances.mean()), rel=0.12)
+    assert found != pytest.approx(1.3 * float(read.variances.mean()), rel=0.12)
 
 
-def test_a_cohort_adds_up(rng: np.random.Generator) -> None:
-    """Errors of devices average out as the root of their number."""
-    windows = cut(devices(25, 100_000, rng), 1000)
-    ones = from_stream(windows, THETA, 2.0, rng)
-    assert per_cohort(windows, ones) == pytest.approx(per_device(windows, ones) / 5, rel=0.2)
+def _error(read: Reading, rng: np.random.Generator) -> float:
+    off = (read.ones(rng) - read.windows.ones) / read.windows.ticks
+    return float(np.mean(off**2))
+
+
+def test_thinning_and_regimes(rng: np.random.Generator) -> None:
+    """A thinned stream has less error at the same ε; noise for regimes keeps ε for them."""
+    cohort = simulated(4, 4000, rng)
+    every, thinned = (
+        reading(cohort, "w", Believed("", [THETA] * 4, "informed", some), STREAM, 2.0)
+        for some in (False, True)
+    )
+    assert thinned.variances.mean() < 0.5 * every.variances.mean()
+    read = reading(cohort, "w", Believed("", [REGIMES] * 4, "prior", True), RELEASE, 2.0)
+    noise = read.noises[0]
+    assert noise is not None
+    assert REGIMES.constant_loss(noise.tau0, noise.tau1, "prior", stride=read.strides[0]) <= 4.0
+    assert read.tilts[0] < math.inf
 
 
 def test_hull() -> None:
     """The hull of several Θ contains each of them."""
     boxes = [BinaryTheta.point(0.1, 0.3), BinaryTheta.point(0.2, 0.05)]
     assert all(hull(boxes).contains(box) for box in boxes)
+
+
+def test_what_claims_show(rng: np.random.Generator) -> None:
+    """Of randomized response at ε a learned attacker's claims show ε, whatever odds it claims; of coins nothing."""
+    ones = rng.random(40_000) < 0.4
+    seen = ones ^ (rng.random(40_000) < 1 / (1 + math.e))
+    claims = np.where(seen, 0.999, 0.001) + 1e-9 * rng.random(40_000)
+    assert shown(claims, ones) == pytest.approx(1.0, abs=0.12)
+    assert shown(rng.random(40_000), ones) < 0.2
 
 
 class TestFourStates:
@@ -131,10 +163,21 @@ class TestReal:
 
     @pytest.mark.slow
     def test_order(self, quick: Callable[..., Result]) -> None:
-        """From the device is better than from the stream, and errors fall in ε."""
+        """From the device is better than from the stream, thinned better than not, smoothed no worse than either."""
         rows = quick("utility").table("errors")
-        assert len(rows) == 5 * (2 + 1 + 4 + 2)
+        errors = {(row["recordings"], row["Θ"]): row for row in rows}
         for row in rows:
-            assert row["release from the device"] < row["operator, stream at ε"]
-            if row["ε"] == 8.0:
-                assert row["release from the device"] < row["no data: the long-run average"]
+            assert row[DEVICE] < row[STREAM]
+            assert row["stream, smoothed"] < 1.2 * min(row[STREAM], row["no data: the long-run average"])
+        for name in ("heart rate", "activity", "power"):
+            thinned, every = (errors[name, f"first order, {how}"] for how in ("thinned", "every tick"))
+            assert thinned[STREAM] < every[STREAM]
+
+    @pytest.mark.slow
+    def test_strong_attackers(self, quick: Callable[..., Result]) -> None:
+        """Noise for lag 1 loses more than ε if regimes are true; noise for regimes does not, and nobody passes it."""
+        by = {row["noise for"]: row for row in quick("strong").table("attackers")}
+        assert by["lag 1"]["loss, two regimes"] > 2.0
+        assert by["lag 1"]["two regimes: moved"] > 2.0
+        assert by["two regimes"]["loss, two regimes"] <= 2.0
+        assert by["two regimes"]["two regimes: moved"] <= 2.0

@@ -9,14 +9,16 @@ import pytest
 from numpy.typing import NDArray
 
 from hushmq.pufferfish.inference.share_filter import (
-    CAUTIOUS,
+    COHORT_SHAPES,
+    FOR_INTERVAL,
+    FOR_SHARE,
     NORMAL_95,
     SHAPES,
-    TRUSTING,
+    DeviationPrior,
+    Posterior,
     filtered,
     filtered_history,
     log_weights,
-    mean_law,
 )
 from hushmq.pufferfish.inference.share_prior import SharePrior, StateRates, share_prior
 
@@ -24,15 +26,21 @@ Floats = NDArray[np.float64]
 WIDE = share_prior(StateRates(0.02, 0.6, 0.02, 0.6), ticks=60)
 
 
-def dense(seen: Floats, variances: Floats, prior: SharePrior) -> tuple[float, float, float]:
+def dense(
+    seen: Floats, variances: Floats, prior: SharePrior, devices: Floats | None = None
+) -> tuple[float, float, float]:
     """Share and interval in the last window, from the whole covariance matrix of each shape."""
-    centre, spread = mean_law(prior)
+    centre, spread = prior.centre, prior.spread**2
     there = np.isfinite(variances)
     at = np.arange(len(seen))
     means, left, evidence = [], [], []
-    for shape in SHAPES:
-        shares = spread + shape.slow * shape.correlation ** np.abs(at[:, None] - at[None, :])
-        shares = shares + shape.own * np.eye(len(at))
+    for shape in SHAPES if devices is None else COHORT_SHAPES:
+        around = shape.slow * shape.correlation ** np.abs(at[:, None] - at[None, :])
+        around = around + shape.own * np.eye(len(at))
+        if devices is not None:
+            smaller = np.sqrt(shape.together + (1 - shape.together) / devices)
+            around = around * smaller[:, None] * smaller[None, :]
+        shares = spread + around
         whole = shares[np.ix_(there, there)] + np.diag(variances[there])
         across = shares[-1, there]
         off = seen[there] - centre
@@ -40,14 +48,14 @@ def dense(seen: Floats, variances: Floats, prior: SharePrior) -> tuple[float, fl
         left.append(shares[-1, -1] - across @ np.linalg.solve(whole, across))
         evidence.append(-(np.linalg.slogdet(whole)[1] + off @ np.linalg.solve(whole, off)) / 2)
 
-    def mixed(beyond: float) -> tuple[float, float]:
-        logs = np.array(evidence) + log_weights(prior, beyond)
+    def mixed(deviations: DeviationPrior) -> tuple[float, float]:
+        logs = np.array(evidence) + log_weights(prior, deviations, cohort=devices is not None)
         weights = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
         mean = weights @ means
         return float(mean), math.sqrt(weights @ (np.array(left) + (np.array(means) - mean) ** 2))
 
-    share = min(1.0, max(0.0, mixed(TRUSTING)[0]))
-    mean, deviation = mixed(CAUTIOUS)
+    share = min(1.0, max(0.0, mixed(FOR_SHARE)[0]))
+    mean, deviation = mixed(FOR_INTERVAL)
     low, high = (min(1.0, max(0.0, mean + side * NORMAL_95 * deviation)) for side in (-1, 1))
     return share, min(low, share), max(high, share)
 
@@ -59,11 +67,60 @@ def test_the_filter_is_the_dense_posterior(missing: tuple[int, ...]) -> None:
     seen = 0.4 + 0.2 * rng.standard_normal((3, 6))
     variances = rng.uniform(0.01, 0.4, (3, 6)) ** 2
     variances[:, list(missing)] = np.inf
-    priors = [WIDE, share_prior(StateRates(0.2, 0.2, 0.3, 0.3), ticks=60, devices=4), WIDE]
+    priors = [WIDE, share_prior(StateRates(0.2, 0.2, 0.3, 0.3), ticks=60), WIDE]
     found = filtered(seen, variances, priors)
     for row, prior in enumerate(priors):
         wanted = dense(seen[row], variances[row], prior)
         assert (found.share[row], found.low[row], found.high[row]) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_a_cohort_whose_devices_come_and_go_is_the_dense_posterior() -> None:
+    """The fewer devices a window has, the more its share varies, as far as devices are independent."""
+    rng = np.random.default_rng(9)
+    seen, variances = 0.4 + 0.2 * rng.standard_normal((2, 5)), rng.uniform(0.01, 0.2, (2, 5)) ** 2
+    devices = np.array([[30.0, 30, 12, 3, 1], [5.0, 5, 5, 5, 5]])
+    found = filtered(seen, variances, [WIDE, WIDE], devices)
+    for row in range(2):
+        wanted = dense(seen[row], variances[row], WIDE, devices[row])
+        assert (found.share[row], found.low[row], found.high[row]) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_a_cohort_that_shrinks() -> None:
+    """Of devices that are independent, from 30 to 1: no worse than the raw share or than their mean, and 95% hold.
+
+    Whoever takes every window to vary like those before misses most of the last ones.
+    """
+    rng = np.random.default_rng(12)
+    streams = chains(0.02, 0.03, seed=8).reshape(-1, 10)  # 400 devices, ten windows
+    counts = np.array([30, 30, 24, 18, 12, 8, 5, 3, 2, 1])
+    truth = np.stack(
+        [
+            [
+                streams[rng.choice(400, size=n, replace=False), column].mean()
+                for column, n in enumerate(counts)
+            ]
+            for _ in range(200)
+        ]
+    )
+    seen = truth + 0.1 * rng.standard_normal(truth.shape)
+    variances, priors = (
+        np.full(truth.shape, 0.01),
+        [share_prior(StateRates(0.01, 0.2, 0.01, 0.2), ticks=60)] * 200,
+    )
+    devices = np.tile(counts.astype(float), (200, 1))
+    known, unknown = (filtered_history(seen, variances, priors, given) for given in (devices, None))
+
+    def held(found: list[Posterior]) -> float:
+        last = found[-2:]
+        return float(
+            np.mean([(one.low <= t) & (t <= one.high) for one, t in zip(last, truth[:, -2:].T, strict=True)])
+        )
+
+    smoothed = np.stack([one.share for one in known], axis=1)
+    assert np.mean((smoothed - truth) ** 2) <= np.mean((seen - truth) ** 2)
+    assert np.mean((smoothed - truth) ** 2) <= np.mean((truth.mean() - truth) ** 2)
+    assert held(known) >= 0.92
+    assert held(unknown) < held(known)
 
 
 def test_every_column_is_filtered_from_those_up_to_it() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from hushmq.pufferfish.inference.share_prior import (
-    StateRates,
     binary_rates,
     categorical_rates,
+    listed_prior,
     share_prior,
     window_moments,
 )
@@ -42,16 +44,17 @@ def test_ranges_hold_every_chain() -> None:
     for q in np.linspace(0.05, 0.3, 11):
         for r in np.linspace(0.1, 0.4, 11):
             variance, correlation = window_moments(q, r, 30)
-            assert prior.mean[0] - 1e-12 <= q / (q + r) <= prior.mean[1] + 1e-12
+            assert abs(q / (q + r) - prior.centre) <= math.sqrt(3) * prior.spread + 1e-12
             assert prior.deviation[0] ** 2 * 0.999 <= variance <= prior.deviation[1] ** 2 * 1.001
             assert prior.correlation[0] - 1e-3 <= correlation <= prior.correlation[1] + 1e-3
 
 
-def test_more_devices_may_vary_less() -> None:
-    """Independent devices together vary less, devices that follow each other as much as one."""
-    one, many = (share_prior(StateRates(0.1, 0.2, 0.2, 0.3), ticks=30, devices=n) for n in (1, 16))
-    assert many.deviation == pytest.approx((one.deviation[0] / 4, one.deviation[1]))
-    assert many.mean == one.mean
+def test_listed_chains() -> None:
+    """Mean and spread are those of the chains, each as likely, ranges those from the least to the largest."""
+    prior = listed_prior([(0.2, 0.01, 0.5), (0.4, 0.04, 0.1), (0.6, 0.09, 0.3)])
+    assert (prior.centre, prior.spread) == pytest.approx((0.4, math.sqrt(0.08 / 3)))
+    assert prior.deviation == pytest.approx((0.1, 0.3))
+    assert prior.correlation == (0.1, 0.5)
 
 
 def test_the_mean_share_of_a_state_of_three() -> None:
@@ -69,4 +72,4 @@ def test_the_mean_share_of_a_state_of_three() -> None:
         tried += 1
         stationary = np.linalg.matrix_power(matrix, 300)[0]
         for share, prior in zip(stationary, priors, strict=True):
-            assert prior.mean[0] - 1e-9 <= share <= prior.mean[1] + 1e-9
+            assert abs(share - prior.centre) <= math.sqrt(3) * prior.spread + 1e-9

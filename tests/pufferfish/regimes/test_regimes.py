@@ -270,3 +270,14 @@ def test_what_is_no_chain_is_refused(
     """The message names the part that is wrong."""
     with pytest.raises(ValueError, match=named.replace("[", r"\[").replace("]", r"\]")):
         RegimeChain.of(transition, chains)
+
+
+@pytest.mark.parametrize("ticks", [1, 2, 13])
+def test_moments_of_windows_are_sums_over_pairs_of_ticks(ticks: int) -> None:
+    """Variance of a window's share and correlation with the next, from the covariance of every pair of bits."""
+    law, kernel = np.array(N10.stationary), np.array(N10.kernel)
+    bits = np.arange(4) % 2 - N10.ones
+    lags = [float((law * bits) @ np.linalg.matrix_power(kernel, lag) @ bits) for lag in range(2 * ticks)]
+    pairs = np.array([[lags[abs(s - t)] for s in range(2 * ticks)] for t in range(2 * ticks)])
+    variance, across = pairs[:ticks, :ticks].mean(), pairs[:ticks, ticks:].mean()
+    assert regime_noise.window_moments(N10, ticks) == pytest.approx((variance, across / variance), rel=1e-9)
