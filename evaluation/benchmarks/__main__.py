@@ -39,6 +39,7 @@ BENCHMARKS = {
     "draw": "draw_speed",
     "estimate": "estimate_speed",
     "load": "device_load",
+    "look": "look_speed",
     "month": "simulated_month",
     "mqm": "markov_quilt_speed",
     "own": "device_settings_speed",

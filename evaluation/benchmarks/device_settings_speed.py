@@ -1,7 +1,8 @@
 """Device-specific settings after a theta update: what one device takes, and how long ingest waits for a portion.
 
 The regions of devices are stated rather than learned: their own, a little narrower at the second update than at the
-first, when every device has got a device-specific setting. The second update is measured, in processor time.
+first, when every device has got a device-specific setting. The second update is measured, in processor time. Where the
+regions are the whole of Θ, no setting is worth its push.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from hushmq.calibrator.learning.update_schedule import FIRST_UPDATE
 from hushmq.calibrator.serve_cohort import PORTION_S
 from hushmq.evaluation.benchmarks.benchmark_cohort import TOPICS, temporary_cohort
 from hushmq.evaluation.benchmarks.benchmark_row import Row
+from hushmq.evaluation.benchmarks.growth import growth_row
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
@@ -40,22 +42,71 @@ AROUND = {1: 0.2, 2: 0.16}
 """The relative half-width of a device's region around its chain at each update."""
 
 
+SIZES = (100, 300, 1_000)
+
+Regions = Mapping[int, dict[int, BinaryTheta | CategoricalTheta]]
+
+
 def run() -> Iterator[Row]:
+    """Every kind of stream for more and more devices; then devices for which none is worth it."""
     quick, slow = (0.15, 0.35), (0.01, 0.05)
-    yield from measured(
-        "two states, prior, quick chains", two_states("prior"), {n: some_theta(n, *quick) for n in range(500)}
-    )
-    yield from measured(
-        "two states, informed, slow chains",
-        two_states("informed"),
-        {n: some_theta(n, *slow) for n in range(100)},
-    )
-    yield from measured("four states", four_states(), {n: some_class(n) for n in range(20)})
+    most = range(max(SIZES))
+    kinds: list[tuple[str, StreamPolicy, Regions, str]] = [
+        (
+            "two states, prior, quick chains",
+            two_states("prior"),
+            {n: some_theta(n, *quick) for n in most},
+            "",
+        ),
+        (
+            "two states, informed, slow chains",
+            two_states("informed"),
+            {n: some_theta(n, *slow) for n in most},
+            "≤ 5 s",
+        ),
+        ("four states", four_states(), {n: some_class(n) for n in most}, "≤ 10 s"),
+    ]
+    for name, stream, regions, aim in kinds:
+        yield from grown(name, stream, regions, aim)
+    yield skipped("two states", two_states("informed"), max(SIZES))
+    yield skipped("four states", four_states(), max(SIZES))
 
 
-def measured(
-    name: str, stream: StreamPolicy, regions: Mapping[int, dict[int, BinaryTheta | CategoricalTheta]]
-) -> list[Row]:
+def grown(name: str, stream: StreamPolicy, regions: Regions, aim: str) -> Iterator[Row]:
+    """The whole pass for more and more of these devices, and how it grows."""
+    took = {}
+    for size in SIZES:
+        each, longest = measured(name, stream, {n: regions[n] for n in range(size)})
+        took[size] = (each.value or 0.0) * size / 1000
+    yield Row(f"own settings for {size:,} devices, {name}", took[size], "s", aim=aim)
+    yield longest
+    yield growth_row(f"own settings, {name}", took, aim="linear: ≤ 1.1")
+
+
+def skipped(name: str, stream: StreamPolicy, devices: int) -> Row:
+    """A pass over devices whose regions are the whole of the Θ assumed: none gets a setting."""
+    whole = stream.theta.start.chains
+    policy = Policy(version=1, cohort=TOPICS.cohort, streams={STREAM: stream})
+    with temporary_cohort(policy, clock=lambda: 1_800_000_000.0) as (cohort, engine):
+        _learn(engine, whole, dict.fromkeys(range(devices), whole), 1)
+        cohort.calibrate()
+        took = [_portion(cohort)]
+        while cohort.calibrating:
+            took.append(_portion(cohort))
+        made = len(cohort.calibrate_devices().in_force.get(STREAM, {}))
+    if made:
+        raise RuntimeError(f"{name}: {made} devices have settings of their own; none is worth it")
+    return Row(
+        f"own settings for {devices:,} devices, {name}, where none is worth it",
+        sum(took),
+        "s",
+        f"the longest portion {1000 * max(took):.0f} ms",
+        aim="≤ 1 s",
+    )
+
+
+def measured(name: str, stream: StreamPolicy, regions: Regions) -> list[Row]:
+    """The time for one device, and the longest portion."""
     policy = Policy(version=1, cohort=TOPICS.cohort, streams={STREAM: stream})
     with temporary_cohort(policy, clock=lambda: 1_800_000_000.0) as (cohort, engine):
         took: list[float] = []

@@ -3,8 +3,8 @@
 A row is the slowest of its chains. Chains of two states have q from .45 down to 1e-6: a box is [q, .45]², a single
 chain has r = 1.1·q. The tilts are those that cost about 4 if they go on for ever; different ones lie between .3 and 1
 times that. Chains of more states leave each of their states with a probability of .3, .03 or .003 a tick, known up to a
-fifth. Ten thousand windows are not timed for the informed adversary on single chains, nor where there are more states
-and all windows differ: that takes seconds.
+fifth. Ten thousand windows are not timed for the informed adversary on single chains, nor on more states: that takes
+seconds.
 
 Times are processor seconds, the least of several, so that other work on the machine does not count.
 """
@@ -69,7 +69,7 @@ def run() -> Iterator[Row]:
             yield _growth_with_entries(adversary, kind, of_least(1e-4))
             yield _growth_with_slowness(adversary, kind, of_least)
     # The undecided adversary is priced by the prior one's timeline.
-    for adversary, most, histories in (("prior", 12, 3), ("informed", MOST_INFORMED, 1)):
+    for adversary, most, histories in (("prior", 12, 4), ("informed", MOST_INFORMED, 2)):
         for states in (3, 4, 6, 12):
             if states > most:
                 continue
