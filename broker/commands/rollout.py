@@ -23,6 +23,8 @@ FINAL: frozenset[State] = frozenset({"applied", "refused", "offline", "held back
 """States that a device does not leave while the roll-out is followed."""
 LEAP = 1000
 """How far ahead of the retained policy and settings a device's policy can be."""
+LAST_VERSION = 2**53 - 1
+"""A policy that states this version or a higher one is none: there would be no next one."""
 SETTLED_S = 1.0
 """Seconds without a retained message after which all of them are considered received."""
 
@@ -212,6 +214,6 @@ def _stated_version(payload: bytes) -> int:
     """Return the version that a signed message states, valid or not; 0 where it states none."""
     try:
         version = json.loads(payload)["message"]["version"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return 0
-    return version if isinstance(version, int) else 0
+    return version if isinstance(version, int) and 0 < version < LAST_VERSION else 0
