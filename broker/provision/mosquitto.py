@@ -84,7 +84,9 @@ def configuration(
         f"acl_file {folder / 'acl'}",
         "persistence true",
         f"persistence_location {data}/",
-        "autosave_on_changes true",
+        # By the clock, not by changes: each time the whole store is written, so that a broker with a backlog that saved
+        # at every message would do nothing else, and never get rid of the backlog.
+        "autosave_on_changes false",
         "autosave_interval 1",
         # Not 0, which is documented as no limit but is one: https://github.com/eclipse-mosquitto/mosquitto/issues/3244
         "max_queued_messages 1000000",

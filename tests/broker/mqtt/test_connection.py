@@ -21,6 +21,7 @@ from hushmq.broker.mqtt.connection import Connection, Endpoint, Offline, Will
 from hushmq.broker.provision.broker_process import BrokerProcess, free_port
 from tests.broker.plain import PATIENCE, Plain
 from tests.broker.scripted import Proxy, ScriptedBroker, wait_for
+from tests.brokers import wait_until_saved
 
 T = Topics("test")
 BATCH = T.batch("wearable-1", "motion")
@@ -146,13 +147,12 @@ def test_sessions_and_retained_messages_survive_a_killed_broker(broker: BrokerPr
     ops = opened(broker.endpoint("ops"), client_id="ops")
     assert all(each.wait_connected(PATIENCE) for each in (reader, writer, ops))
     reader.stop()
-    # The acknowledged message is stored: NATS writes before it acknowledges, Mosquitto in the next turn of its loop.
+    # The acknowledged message is stored: NATS writes before it acknowledges, Mosquitto within two seconds.
     for connection, topic, retain in ((writer, BATCH, False), (ops, T.policy, True)):
         done = threading.Event()
         connection.publish(topic, topic.encode(), retain=retain, on_acknowledged=done.set)
         assert done.wait(PATIENCE)
-    with Plain(broker.endpoint("ops")):
-        pass  # one more turn of Mosquitto's loop
+    wait_until_saved(broker)
     broker.kill()
     broker.start()
     inbox = Inbox()

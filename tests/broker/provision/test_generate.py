@@ -29,7 +29,7 @@ from hushmq.broker.provision.site_folder import SiteFolder
 from tests.broker import matrix
 from tests.broker.plain import PATIENCE, Plain
 from tests.broker.scripted import wait_for
-from tests.brokers import require_mosquitto
+from tests.brokers import require_mosquitto, wait_until_saved
 
 T = Topics("test")
 BATCH = T.batch("wearable-1", "motion")
@@ -425,8 +425,7 @@ def test_acknowledged_messages_survive_kill_and_no_queue_overflows(server: Gener
     for _ in range(count):
         assert acknowledged.acquire(timeout=PATIENCE)
     writer.stop()
-    with Plain(server.endpoint("ops")):
-        pass  # one more turn of Mosquitto's loop, in which it saves
+    wait_until_saved(server)
     server.kill()
     server.start()
     received = set[int]()
