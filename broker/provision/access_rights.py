@@ -8,6 +8,7 @@ status of devices, and what is announced to it, which only the calibrator writes
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -30,6 +31,8 @@ class Identity:
     role: Role
     name: str
     password: str = field(repr=False)
+    cohort: str | None = None
+    """The cohort whose topics it uses; None: all of the site's."""
 
     def __post_init__(self) -> None:
         level(self.name)
@@ -63,19 +66,35 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One cohort and all identities that may connect."""
+    """One cohort or several, and all identities that may connect."""
 
     cohort: str
     identities: tuple[Identity, ...]
     discovery_prefix: str = DEFAULT_PREFIX
     """Home Assistant's: what entities are announced below."""
+    other_cohorts: tuple[str, ...] = ()
+    """More cohorts, for a fleet of workers."""
 
     def __post_init__(self) -> None:
-        level(self.cohort)
-        names = [identity.name for identity in self.identities]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        for cohort in self.cohorts:
+            level(cohort)
+        named = Counter(identity.name for identity in self.identities)
+        twice = sorted(name for name, count in named.items() if count > 1)
         if twice:
             raise Problem(f"site: {', '.join(twice)} is named twice; identities must have different names")
+
+    @property
+    def cohorts(self) -> tuple[str, ...]:
+        return (self.cohort, *self.other_cohorts)
+
+    def rights(self, identity: Identity) -> Rights:
+        """What an identity may publish and subscribe to, in its cohort or in all."""
+        cohorts = self.cohorts if identity.cohort is None else (identity.cohort,)
+        found = [rights(cohort, identity, self.discovery_prefix) for cohort in cohorts]
+        return Rights(
+            publish=tuple(dict.fromkeys(name for one in found for name in one.publish)),
+            subscribe=tuple(dict.fromkeys(name for one in found for name in one.subscribe)),
+        )
 
     def identity(self, name: str) -> Identity:
         for identity in self.identities:

@@ -13,7 +13,7 @@ from base64 import b64encode
 from hashlib import pbkdf2_hmac
 from pathlib import Path
 
-from hushmq.broker.provision.access_rights import LARGEST_PACKET, ServerTls, Site, rights
+from hushmq.broker.provision.access_rights import LARGEST_PACKET, ServerTls, Site
 from hushmq.broker.provision.broker_process import BrokerProcess, find_executable, write_private
 
 ABSENCE_DAYS = 14
@@ -45,7 +45,7 @@ def password_file(site: Site) -> str:
 def acl_file(site: Site) -> str:
     lines: list[str] = []
     for identity in site.identities:
-        granted = rights(site.cohort, identity, site.discovery_prefix)
+        granted = site.rights(identity)
         lines.append(f"user {identity.name}")
         lines += [f"topic write {name}" for name in granted.publish]
         lines += [f"topic read {name}" for name in granted.subscribe]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.provision.access_rights import LARGEST_PACKET, Identity, ServerTls, Site, rights
+from hushmq.broker.provision.access_rights import LARGEST_PACKET, Identity, ServerTls, Site
 from hushmq.broker.provision.authority import subject
 from hushmq.broker.provision.broker_process import BrokerProcess, find_executable, write_private
 
@@ -56,7 +56,7 @@ def subjects(topic_filter: str) -> list[str]:
 
 
 def permissions(site: Site, identity: Identity) -> dict[str, dict[str, list[str]]]:
-    granted = rights(site.cohort, identity, site.discovery_prefix)
+    granted = site.rights(identity)
     publish = [subject for name in granted.publish for subject in subjects(name)]
     subscribe = [subject for name in granted.subscribe for subject in subjects(name)]
     return {

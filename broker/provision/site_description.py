@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -65,6 +66,17 @@ def _names(what: str) -> Any:
     return Field(strict=False, description=f"Names of {what}; each has its own secret.")
 
 
+class AddedCohort(_Section):
+    """One more cohort at the same brokers, for a fleet; each is one `[[cohorts]]` table.
+
+    Operators, calibrators and consoles of the site use all cohorts; devices and subscribers only their own.
+    """
+
+    name: Level = Field(description="The cohort's name, as in its topics.")
+    devices: Annotated[tuple[Level, ...], _names("its devices, different from all others of the site")] = ()
+    subscribers: Annotated[tuple[Level, ...], _names("subscribers, who may read its releases only")] = ()
+
+
 class Description(_Section):
     """Which identities may connect, and where. All others are refused."""
 
@@ -111,6 +123,7 @@ class Description(_Section):
         description="Home Assistant's discovery prefix, below which the calibrator alone may announce entities.",
     )
     nodes: Annotated[tuple[Node, ...], Field(strict=False)] = ()
+    cohorts: Annotated[tuple[AddedCohort, ...], Field(strict=False)] = ()
 
     @field_validator("discovery_prefix")
     @classmethod
@@ -119,11 +132,14 @@ class Description(_Section):
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
-        names = [name for role in ROLES for name in self.named(role)]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"{name} is named twice; identities must have different names")
-        if COHORT in self.devices:
+        for what, found in (
+            ("identities", [name for role in ROLES for name in self.named(role)]),
+            ("cohorts", [self.cohort, *(one.name for one in self.cohorts)]),
+        ):
+            twice = [name for name, count in Counter(found).items() if count > 1]
+            if twice:
+                raise ValueError(f"{twice[0]} is named twice; {what} must have different names")
+        if COHORT in self.named("device"):
             raise ValueError(
                 f"devices: no device may have the name {COHORT!r}: it could publish the cohort's releases"
             )
@@ -144,13 +160,31 @@ class Description(_Section):
         return self
 
     def named(self, role: Role) -> tuple[str, ...]:
-        """Return the names of a role's identities."""
+        """Return the names of a role's identities, those of added cohorts included."""
+        return (*self.own(role), *(name for one in self.cohorts for name in getattr(one, FIELDS[role], ())))
+
+    def own(self, role: Role) -> tuple[str, ...]:
+        """Return the names of a role's identities that belong to no added cohort."""
         names: tuple[str, ...] = getattr(self, FIELDS[role])
         return names
 
+    def cohort_of(self, name: str) -> str | None:
+        """Return the added cohort that an identity belongs to; None for the site's other identities."""
+        found = (one.name for one in self.cohorts if name in (*one.devices, *one.subscribers))
+        return next(found, None)
+
     def with_names(self, role: Role, names: tuple[str, ...]) -> Description:
-        """Return a description in which the role has these names."""
+        """Return a description in which the role has these names, beside those of added cohorts."""
         return parse({**self.model_dump(), FIELDS[role]: names})
+
+    def without_name(self, name: str) -> Description:
+        """Return a description in which no role has this name."""
+        tree = self.model_dump()
+        for part in (tree, *tree["cohorts"]):
+            for names in FIELDS.values():
+                if names in part:
+                    part[names] = tuple(each for each in part[names] if each != name)
+        return parse(tree)
 
     def role(self, name: str) -> Role | None:
         return next((role for role in ROLES if name in self.named(role)), None)
@@ -200,9 +234,9 @@ def write(path: Path, description: Description) -> None:
     for name, value in description.model_dump(mode="json", exclude_none=True).items():
         if isinstance(value, dict):
             tables += ["", f"[{name}]", *(f"{key} = {toml_value(item)}" for key, item in value.items())]
-        elif name == "nodes":
-            for node in value:
-                tables += ["", "[[nodes]]", *(f"{key} = {toml_value(item)}" for key, item in node.items())]
+        elif name in {"nodes", "cohorts"}:
+            for one in value:
+                tables += ["", f"[[{name}]]", *(f"{key} = {toml_value(item)}" for key, item in one.items())]
         else:
             lines.append(f"{name} = {toml_value(value)}")
     write_private(path, "\n".join([*lines, *tables]) + "\n")

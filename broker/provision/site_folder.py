@@ -95,12 +95,24 @@ class SiteFolder:
         return Site(
             self.description.cohort,
             tuple(
-                Identity(role, name, self.password(name) if by_password else "")
+                Identity(
+                    role,
+                    name,
+                    self.password(name) if by_password else "",
+                    self._cohort_of(role, name),
+                )
                 for role in ROLES
                 for name in self.description.named(role)
             ),
             self.description.discovery_prefix,
+            tuple(one.name for one in self.description.cohorts),
         )
+
+    def _cohort_of(self, role: Role, name: str) -> str | None:
+        """The cohort of an identity of one cohort only; None for the others."""
+        if role in {"device", "subscriber"}:
+            return self.description.cohort_of(name) or self.description.cohort
+        return None
 
     def server_tls(self) -> ServerTls | None:
         """Return the broker's TLS files at their present place; None without TLS."""
@@ -146,7 +158,7 @@ class SiteFolder:
         known = self.description.role(name)
         if known is not None:
             raise Problem(f"{name} already exists, with the role {known}")
-        self.change(self.description.with_names(role, (*self.description.named(role), name)))
+        self.change(self.description.with_names(role, (*self.description.own(role), name)))
         self.complete()
 
     def revoke(self, name: str) -> None:
@@ -154,8 +166,7 @@ class SiteFolder:
         role = self.description.role(name)
         if role is None:
             raise Problem(f"there is no identity {name!r} in {self.path / 'site.toml'}")
-        names = tuple(each for each in self.description.named(role) if each != name)
-        self.change(self.description.with_names(role, names))
+        self.change(self.description.without_name(name))
         self.password_file(name).unlink(missing_ok=True)
         if self.description.tls == "own-authority" and self.authority.files(name)[0].exists():
             self.authority.revoke(name)
