@@ -60,6 +60,7 @@ class Connection:
         will: Will | None = None,
         keep_session: bool = True,
         subscribe_twice: bool = False,
+        qos: int = 1,
         collect_s: float = 0.0,
         window: int = 50,
         keepalive: int = 15,
@@ -89,6 +90,8 @@ class Connection:
         # NATS looks up retained messages before a new subscription is active, so that one published in between is
         # missed. Subscribing a second time delivers it, at the price of delivering all retained messages twice.
         self._subscribe_twice = subscribe_twice
+        # With 0 a broker keeps nothing for us, and NATS makes no consumer for a subscription.
+        self._qos = qos
         # Where few messages come, they may wait so long to be read together, which takes less processor time.
         self._collect_s = collect_s
         self._window = self._present_window = window
@@ -244,6 +247,7 @@ class Connection:
                 will=self._will,
                 keep_session=self._keep_session,
                 subscribe_twice=self._subscribe_twice,
+                qos=self._qos,
                 keepalive=self._keepalive,
                 version=version,
             )
@@ -321,8 +325,8 @@ class Connection:
                 self._drain_wake()
             while self._changes and link.usable:
                 link.change_subscriptions(*self._changes.popleft())
-        if not self._changes and self._granted != link.granted:
-            self._granted = frozenset(link.granted)
+        if not self._changes and self._granted != (heard := link.heard):
+            self._granted = heard
 
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -84,6 +84,7 @@ class Link:
         will: Will | None,
         keep_session: bool,
         subscribe_twice: bool,
+        qos: int = 1,
         keepalive: int,
         version: MQTTProtocolVersion,
     ) -> None:
@@ -108,6 +109,7 @@ class Link:
         self._wanted = dict.fromkeys(subscriptions)
         self._required = frozenset(subscriptions)
         self._subscribe_twice = subscribe_twice
+        self._qos = qos
         self._asked: dict[int, tuple[list[str], bool]] = {}
         """By packet the filters that it asked for, and whether they are asked for once more when they are granted."""
         self._once_more: list[str] = []
@@ -160,6 +162,12 @@ class Link:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho's
         properties.SessionExpiryInterval = SESSION_S if self._keep_session else 0
         return {"clean_start": not self._keep_session, "properties": properties}
+
+    @property
+    def heard(self) -> frozenset[str]:
+        """Subscriptions that are granted, and not asked for once more: what is retained there was sent before."""
+        again = {name for names, _ in self._asked.values() for name in names}
+        return frozenset(self.granted - again)
 
     def publish(self, topic: str, payload: bytes, *, retain: bool, on_acknowledged: Acknowledged) -> None:
         """Publish a message with QoS 1; it leaves with `flush`, or with the next step."""
@@ -278,7 +286,7 @@ class Link:
         self._deadline = time.monotonic() + ANSWER_TIMEOUT
         for start in range(0, len(names), ASKED_TOGETHER):
             group = list(names[start : start + ASKED_TOGETHER])
-            _, mid = self._client.subscribe([(name, 1) for name in group])
+            _, mid = self._client.subscribe([(name, self._qos) for name in group])
             if mid is not None:
                 self._asked[mid] = group, again
 
@@ -322,7 +330,7 @@ class Link:
         asked, again = self._asked.pop(mid, ([], False))
         self._deadline = time.monotonic() + ANSWER_TIMEOUT
         # 0x80 is a refusal (MQTT 3.1.1, 3.9.3); a lower QoS than requested would lose messages, too.
-        refused = {name for name, reason in zip(asked, reasons, strict=True) if reason.value != 1}
+        refused = {name for name, reason in zip(asked, reasons, strict=True) if reason.value != self._qos}
         asked = [name for name in asked if name in self._wanted and name not in refused]
         self.granted.update(asked)
         self.granted.difference_update(refused)
