@@ -80,6 +80,10 @@ class HealthReport:
             for sentence in state.broken_promises()
         ]
 
+    def metrics(self) -> str:
+        """In Prometheus's text format."""
+        return generate_latest(ReportCollector(self)).decode()
+
 
 PREFIX = "hushmq_calibrator_"
 Family = type[GaugeMetricFamily] | type[CounterMetricFamily]
@@ -152,8 +156,3 @@ def _one(number: float) -> Samples:
 def _by(numbers: Mapping[str, float]) -> Samples:
     """The samples of a family with one label."""
     return [((label,), number) for label, number in numbers.items()]
-
-
-def metrics(report: HealthReport) -> str:
-    """The report in Prometheus's text format."""
-    return generate_latest(ReportCollector(report)).decode()

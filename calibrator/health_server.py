@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from hushmq.broker.service.http_server import Answer, HttpServer
-from hushmq.calibrator.health_report import HealthReport, metrics
 
 PATIENCE_S = 30.0
 """A loop that has made no report for so long hangs."""
+
+
+class Report(Protocol):
+    """The state of what is served: a calibrator with its cohort, or a worker with many."""
+
+    def problems(self) -> list[str]:
+        """What is wrong, in words; an empty list while all is well."""
+
+    def stated(self) -> list[str]:
+        """What must be known and cannot be mended."""
+
+    def metrics(self) -> str:
+        """In Prometheus's text format."""
 
 
 class HealthServer:
     """Serves the report shown last."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._newest: HealthReport | None = None
+        self._newest: Report | None = None
         self._at = time.monotonic()
         self._http = HttpServer(host, port, self._answer)
         self.port = self._http.port
 
-    def show(self, report: HealthReport) -> None:
+    def show(self, report: Report) -> None:
         """Answer with this report from now on."""
         self._newest, self._at = report, time.monotonic()
 
@@ -33,7 +46,7 @@ class HealthServer:
     def _answer(self, path: str) -> Answer:
         report = self._newest
         if path == "/metrics":
-            return Answer(200, metrics(report), CONTENT_TYPE_LATEST) if report else Answer(503, "")
+            return Answer(200, report.metrics(), CONTENT_TYPE_LATEST) if report else Answer(503, "")
         if path == "/health":
             wrong = ["starting"] if report is None else report.problems()
             if time.monotonic() - self._at > PATIENCE_S:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.service.systemd import Systemd
-from hushmq.calibrator.calibrator_config import Config
+from hushmq.calibrator.calibrator_config import Config, MetricsSection
 from hushmq.calibrator.daemon import Daemon
 from hushmq.calibrator.health_report import HealthReport
 from hushmq.calibrator.health_server import HealthServer
@@ -25,41 +26,83 @@ SHORTEST_S, LONGEST_S = 1.0, 30.0
 """How long to wait before the storage is tried again; twice as long after each failure."""
 
 
-class Calibrator:
+class Settings(Protocol):
+    """The settings of a calibrator or of a worker, as far as they matter here."""
+
+    @property
+    def metrics(self) -> MetricsSection: ...
+
+
+C = TypeVar("C", bound=Settings)
+C_co = TypeVar("C_co", bound=Settings, covariant=True)
+
+
+class Running(Protocol[C_co]):
+    """A daemon: of one cohort (calibrator/daemon.py) or of a fleet (calibrator/fleet/worker.py)."""
+
+    def run(self) -> C_co | None:
+        """Work until asked to stop; after a reload return the new settings. Raises StorageAway."""
+
+    def stop(self) -> None: ...
+
+    def ask_reload(self) -> None: ...
+
+
+class Start(Protocol[C]):
+    """Makes a daemon; StorageAway where that is not possible now."""
+
+    def __call__(
+        self, config: C, *, log: FilteringBoundLogger, reopening: bool, on_working: Callable[[], None]
+    ) -> Running[C]: ...
+
+
+class StartDaemon:
+    """Makes the daemons of one cohort; each after an outage takes what the last had received and not counted."""
+
+    def __init__(self, load: Callable[[], Config]) -> None:
+        self._load = load
+        self._last: tuple[Config, Inbox] | None = None
+
+    def __call__(
+        self, config: Config, *, log: FilteringBoundLogger, reopening: bool, on_working: Callable[[], None]
+    ) -> Daemon:
+        kept = self._last[1] if self._last is not None and self._last[0] is config else None
+        daemon = Daemon(
+            config, log=log, reload=self._load, inbox=kept, reopening=reopening, on_working=on_working
+        )
+        self._last = config, daemon.inbox
+        return daemon
+
+
+class Calibrator(Generic[C]):
     """Owns the daemon that runs. `stop` and `ask_reload` may be called from a signal handler."""
 
     def __init__(
         self,
-        config: Config,
+        config: C,
         *,
-        load: Callable[[], Config],
-        logger_of: Callable[[Config], FilteringBoundLogger],
+        start: Start[C],
+        load: Callable[[], C],
+        logger_of: Callable[[C], FilteringBoundLogger],
         systemd: Systemd | None = None,
     ) -> None:
-        self._config, self._load, self._logger_of = config, load, logger_of
+        self._config, self._start, self._load, self._logger_of = config, start, load, logger_of
         self._systemd = systemd or Systemd()
         self._stopped = threading.Event()
         self._reload_asked = False
-        self._daemon: Daemon | None = None
+        self._daemon: Running[C] | None = None
         self._away: str | None = None
         """What the storage said when it went away; None while it is there."""
         self._pause_s = SHORTEST_S
 
     def run(self) -> None:
         """Work until asked to stop; Problem where no waiting helps."""
-        inbox: Inbox | None = None
         while not self._stopped.is_set():
             log = self._logger_of(self._config)
             try:
-                self._daemon = Daemon(
-                    self._config,
-                    log=log,
-                    reload=self._load,
-                    inbox=inbox,
-                    reopening=self._away is not None,
-                    on_working=self._back,
+                self._daemon = self._start(
+                    self._config, log=log, reopening=self._away is not None, on_working=self._back
                 )
-                inbox = self._daemon.inbox
                 if self._stopped.is_set():
                     self._daemon.stop()
                 following = self._daemon.run()
@@ -70,7 +113,7 @@ class Calibrator:
                 self._daemon = None
             if following is None:
                 return
-            self._config, inbox = following, None
+            self._config = following
 
     def stop(self) -> None:
         """End `run`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from hushmq.broker.contract.messages import LedgerState, decode
-from hushmq.calibrator.health_report import HealthReport, metrics
+from hushmq.calibrator.health_report import HealthReport
 
 STORED = Path(__file__).parents[1] / "broker" / "contract" / "stored" / "v1"
 LEDGER = decode(LedgerState, (STORED / "LedgerState.json").read_bytes())
@@ -36,7 +36,7 @@ def test_a_counter_is_told_to_the_last_tick() -> None:
 
 def test_every_line_is_a_name_and_a_number() -> None:
     """No unit, no truth value, nothing that Prometheus would stumble over."""
-    for line in metrics(report()).splitlines():
+    for line in report().metrics().splitlines():
         if not line.startswith("#"):
             name, number = line.split()
             assert name.startswith("hushmq_calibrator_")
@@ -100,7 +100,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
 
 
 def values(found: HealthReport) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    families = list(text_string_to_metric_families(metrics(found)))
+    families = list(text_string_to_metric_families(found.metrics()))
     assert all(family.documentation for family in families)
     assert all(family.type in {"gauge", "counter"} for family in families)
     return {

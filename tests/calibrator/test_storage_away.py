@@ -237,7 +237,11 @@ def test_a_server_that_is_not_there_at_the_start_is_waited_for(
     config = load(write_config(tmp_path, nats, database=nowhere))
     log = io.StringIO()
     one = run_calibrator.Calibrator(
-        config, load=lambda: config, logger_of=lambda _: logger("info", "json", log), systemd=systemd
+        config,
+        start=run_calibrator.StartDaemon(lambda: config),
+        load=lambda: config,
+        logger_of=lambda _: logger("info", "json", log),
+        systemd=systemd,
     )
     thread = threading.Thread(target=one.run)
     thread.start()

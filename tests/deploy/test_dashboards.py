@@ -42,7 +42,7 @@ def exported() -> dict[str, set[str]]:
         "left_out": {"motion": ("wearable-1",)},
     }
     text = agent_report.metrics(agent_report.Report(**device | {"streams": {"motion": stream}}))  # type: ignore[arg-type]
-    text += calibrator_report.metrics(calibrator_report.HealthReport(**site))
+    text += calibrator_report.HealthReport(**site).metrics()
     found: dict[str, set[str]] = defaultdict(set)
     for name, labels in re.findall(r"^(hushmq_\w+)(?:\{(.*)\})? ", text, re.MULTILINE):
         found[name] |= set(re.findall(r"(\w+)=", labels))
