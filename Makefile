@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Processes that the tests start read byte code instead of making it anew, also where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test fuzz power-cut model quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks pages paper mutants deb test-deb sbom audit clean
+.PHONY: help demo test fuzz power-cut model quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks pages paper mutants deb test-deb sbom audit clean fleet
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make fuzz     the fuzzers for an hour of processor time (FUZZ_S: seconds for each of them)"
 	@echo "make power-cut  a power cut at every write and sync of outbox and ledger, for longer (TIMES)"
 	@echo "make model    100,000 steps of device, broker and calibrator with faults in any order (RUNS of 100)"
+	@echo "make fleet    many cohorts on a few workers, with faults, each checked to the last tick (ARGS=--help)"
 	@echo "make check    lint and types only"
 	@echo "make bench    the benchmarks, as ratios measured in one run"
 	@echo "make stranger time the way from an empty environment to the first release (three minutes)"
@@ -90,6 +91,11 @@ model: $(VENV)/dev
 TIMES ?= 10
 power-cut: $(VENV)/dev
 	@HUSHMQ_POWER_CUT_TIMES=$(TIMES) $(BIN)/pytest -n 2 -q --timeout 0 tests/power_cut $(ARGS)
+
+# 200 cohorts on three workers, a NATS cluster and PostgreSQL, with faults (root, for a network namespace and a small disk;
+# make fleet ARGS="--cohorts 20 --faults kill,stop" needs neither).
+fleet: $(VENV)/dev
+	@$(BIN)/python -m tests.calibrator.fleet.fleet_faults $(ARGS)
 
 unit: $(VENV)/dev
 	@$(PYTEST) $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)

@@ -51,6 +51,11 @@ COMMANDS = {
         "the server: ingest, estimate, push, charge, release",
         "calibrator",
     ),
+    "fleet": Entry(
+        "hushmq.calibrator.commands.fleet_commands",
+        "many cohorts on one database, and the workers that serve them",
+        "calibrator",
+    ),
     "policy": Entry("hushmq.broker.commands.policy_command", "sign a policy where the key of ops is"),
     "push": Entry(
         "hushmq.broker.commands.push_command", "check, sign and publish a policy, and follow its roll-out"

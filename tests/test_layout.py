@@ -52,6 +52,8 @@ ORDER = {
             "calibrator_config",
             "calibrator_reference",
             "store",
+            "fleet_config",
+            "fleet_reference",
             "policy",
             "roster",
             "models",
@@ -68,7 +70,7 @@ ORDER = {
             "make_report",
             "health_server",
         ),
-        *("serve_cohort", "daemon", "run_calibrator"),
+        *("serve_cohort", "daemon", "run_calibrator", "fleet"),
         "commands",
     ],
     "console": [

@@ -63,6 +63,7 @@ def _configure_upgrade(command: argparse.ArgumentParser) -> None:
     where = command.add_mutually_exclusive_group(required=True)
     where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
     where.add_argument("--database", metavar="URL", help="the database itself")
+    command.add_argument("--cohort", metavar="NAME", help="the cohort, where the settings file is a fleet's")
     command.add_argument(
         "--dry-run", action="store_true", help="change nothing; exit code 1 if an upgrade is due"
     )
@@ -74,6 +75,7 @@ def _configure_readmit(command: argparse.ArgumentParser) -> None:
     where = command.add_mutually_exclusive_group(required=True)
     where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
     where.add_argument("--database", metavar="URL", help="the database itself")
+    command.add_argument("--cohort", metavar="NAME", help="the cohort, where the settings file is a fleet's")
     command.add_argument("--stream", required=True, metavar="NAME", help="the stream")
     command.add_argument("--device", required=True, metavar="NAME", help="the device")
 

@@ -88,6 +88,7 @@ def configure(actions: Any) -> None:
 def _configure_reconcile(action: argparse.ArgumentParser) -> None:
     """Add the options of the only action that writes."""
     action.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
+    action.add_argument("--cohort", metavar="NAME", help="the cohort, where the settings file is a fleet's")
     action.add_argument("--stream", help="this stream only; default: all that are stopped")
     action.add_argument("--key", type=Path, metavar="FILE", help="the private key of ops: sign, and charge")
     action.add_argument(
@@ -147,6 +148,7 @@ def add_where(action: argparse.ArgumentParser) -> None:
     where = action.add_mutually_exclusive_group(required=True)
     where.add_argument("--config", type=Path, metavar="FILE", help="the calibrator's settings file")
     where.add_argument("--database", metavar="URL", help="the database itself")
+    action.add_argument("--cohort", metavar="NAME", help="the cohort, where the settings file is a fleet's")
     action.add_argument("--stream", help="this stream only")
 
 
@@ -195,11 +197,11 @@ def _ledgers(db: Connection, args: argparse.Namespace) -> list[StreamLedger]:
 @contextmanager
 def _opened(args: argparse.Namespace) -> Iterator[tuple[Connection, Config | None]]:
     try:
-        from hushmq.calibrator.calibrator_config import load  # noqa: PLC0415  # the parser alone needs none of it
+        from hushmq.calibrator.fleet_config import load  # noqa: PLC0415  # the parser alone needs none of it
         from hushmq.calibrator.store.open_database import open_to_read  # noqa: PLC0415  # as above
     except ModuleNotFoundError as error:
         raise _missing(args, error) from None
-    config = load(args.config) if args.config is not None else None
+    config = load(args.config, args.cohort) if args.config is not None else None
     engine = open_to_read(config.database if config else args.database)
     try:
         with engine.connect() as db:
@@ -277,11 +279,11 @@ def _disclose(args: argparse.Namespace) -> int:
     if args.stream is not None:
         raise Problem("--stream: a disclosure holds all streams")
     with _opened(args) as (db, _):
-        from hushmq.calibrator.calibrator_config import load  # noqa: PLC0415  # as above
+        from hushmq.calibrator.fleet_config import load  # noqa: PLC0415  # as above
         from hushmq.calibrator.ledger.disclosure import disclose  # noqa: PLC0415  # as above
         from hushmq.calibrator.ledger.registry_record import Organisation  # noqa: PLC0415  # as above
 
-        config = load(args.config)
+        config = load(args.config, args.cohort)
         organisation = Organisation(
             tuple(args.curator), args.use, args.region, args.sector, tuple(args.author)
         )
@@ -311,13 +313,13 @@ def _export_bundle(args: argparse.Namespace) -> int:
         raise Problem("--stream: a bundle holds all streams, as a check of some of them would be incomplete")
     with _opened(args) as (db, _):
         from hushmq.broker.service.log import logger  # noqa: PLC0415  # as above
-        from hushmq.calibrator.calibrator_config import load  # noqa: PLC0415  # as above
+        from hushmq.calibrator.fleet_config import load  # noqa: PLC0415  # as above
         from hushmq.calibrator.ledger.ledger_export import export_bundle  # noqa: PLC0415  # as above
 
         # One snapshot of a ledger that a calibrator may be writing to.
         sqlite = db.dialect.name == "sqlite"
         db.exec_driver_sql("BEGIN" if sqlite else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        config = load(args.config)
+        config = load(args.config, args.cohort)
         keys = config.keys
         found = export_bundle(
             db,

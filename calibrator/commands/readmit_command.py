@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 
 from hushmq.broker.contract.problem import Problem
-from hushmq.calibrator.calibrator_config import load
+from hushmq.calibrator.fleet_config import load
 from hushmq.calibrator.roster.left_out import left_out, readmit
 from hushmq.calibrator.store.open_database import check_exists, open_store, plain_engine
 
 
 def run(args: argparse.Namespace) -> int:
     """Readmit the device; Problem if it is not left out."""
-    url = args.database or load(args.config).database
+    url = args.database or load(args.config, args.cohort).database
     check_exists(plain_engine(url))
     engine = open_store(url)
     try:

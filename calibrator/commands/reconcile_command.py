@@ -21,7 +21,8 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Problem, Rejected
 from hushmq.broker.contract.reconciliation import Reconciliation
 from hushmq.broker.contract.signature import PrivateKey, Signed
-from hushmq.calibrator.calibrator_config import Config, load
+from hushmq.calibrator.calibrator_config import Config
+from hushmq.calibrator.fleet_config import load
 from hushmq.calibrator.ledger.begun_epoch import BegunEpoch
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMark, mark_of, read_marks, write_marks
 from hushmq.calibrator.ledger.ledger_report import stored_policy
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Make, sign or apply a statement; what is asked follows from what is given."""
     if args.config is None:
         return _sign(args)
-    config = load(args.config)
+    config = load(args.config, args.cohort)
     given = [_policy(path) for path in args.policy]
     with _opened(config) as engine, engine.begin() as db:
         policy, marks = _stopped(db, config)

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from hushmq.broker.contract.problem import Problem
-from hushmq.calibrator.calibrator_config import load
+from hushmq.calibrator.fleet_config import load
 from hushmq.calibrator.store.migrate import cause, revision_of, shown, upgrade
 from hushmq.calibrator.store.open_database import check_exists, open_to_upgrade, plain_engine, reading
 from hushmq.calibrator.store.revisions import OURS, Revision, Revisions
@@ -17,7 +17,7 @@ from hushmq.calibrator.store.revisions import OURS, Revision, Revisions
 
 def run(args: argparse.Namespace, *, revisions: Revisions = OURS) -> int:
     """Upgrade, or say what is due; Problem when the database does not exist or must be left alone."""
-    url = args.database or load(args.config).database
+    url = args.database or load(args.config, args.cohort).database
     engine = open_to_upgrade(url)
     check_exists(engine)
     try:

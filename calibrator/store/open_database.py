@@ -2,7 +2,8 @@
 
 Every transaction of `open_store` takes the one write lock at its start (SQLite: BEGIN IMMEDIATE; PostgreSQL: an
 advisory lock until the transaction ends), so that two calibrators on one database cannot both read a budget
-before either has spent it. SQLite runs with WAL and synchronous=FULL, PostgreSQL with synchronous_commit.
+before either has spent it. In a database of many cohorts each has its own lock (calibrator/store/cohort_schema.py).
+SQLite runs with WAL and synchronous=FULL, PostgreSQL with synchronous_commit.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.problem import Problem
+from hushmq.calibrator.store.cohort_schema import lock_cohort
 from hushmq.calibrator.store.migrate import cause, check_readable, revision_of, shown, upgrade
 from hushmq.calibrator.store.revisions import REVISION_TABLE
 from hushmq.calibrator.store.storage_away import WRONG_SETTING, StorageAway, in_words, passes
@@ -181,10 +183,13 @@ def _make_sqlite_durable(engine: Engine) -> None:
 
 
 def _lock_postgres(engine: Engine) -> None:
+    in_cohort = "options" in engine.url.query
+
     @event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        if not (in_cohort and lock_cohort(connection)):
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

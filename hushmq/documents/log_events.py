@@ -84,6 +84,15 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The configuration file is invalid; the agent does not start, or keeps its present configuration.",
         "Correct what `problem` names.",
     ),
+    "cohort_claimed": (
+        "A worker of a fleet serves this cohort from now on; `cohorts`: how many it serves.",
+        "",
+    ),
+    "cohort_failed": (
+        "A worker cannot serve this cohort; it leaves it to others for a minute and serves the rest.",
+        "See `why`: a missing key, tables of a newer version (upgrade the worker), a damaged file of marks.",
+    ),
+    "cohort_given_up": ("A worker has more than its share and lets another one serve this cohort.", ""),
     "connected": ("The calibrator is connected to the broker.", ""),
     "database_backed_up": (
         "The database file was copied before its upgrade.",

@@ -18,6 +18,7 @@ WRITERS = (
     "hushmq.documents.log_events",
     "hushmq.agent.agent_reference",
     "hushmq.calibrator.calibrator_reference",
+    "hushmq.calibrator.fleet_reference",
     "hushmq.console.console_reference",
     "hushmq.broker.reference.site_reference",
     "hushmq.broker.reference.policy_reference",

@@ -39,8 +39,10 @@ def require() -> None:
 class Postgres:
     """A server on which databases are made from one another."""
 
-    def __init__(self, port: int, user: str, folder: Path, as_whom: str | None) -> None:
-        self.port, self.user = port, user
+    def __init__(
+        self, port: int, user: str, folder: Path, as_whom: str | None, hosts: str = "127.0.0.1"
+    ) -> None:
+        self.port, self.user, self._hosts = port, user, hosts
         self._folder, self._as_whom = folder, as_whom
         self._made = 0
         self._child: subprocess.Popen[bytes] | None = None
@@ -52,7 +54,7 @@ class Postgres:
                 # It is never cut off from its power, so it need not wait for the disk.
                 [
                     *(executable("postgres"), "-D", self._folder / "data", "-p", str(self.port)),
-                    *("-k", self._folder, "-h", "127.0.0.1", "-F"),
+                    *("-k", self._folder, "-h", self._hosts, "-F"),
                 ],
                 user=self._as_whom,
                 cwd=self._folder,
@@ -100,8 +102,8 @@ class Postgres:
 
 
 @contextmanager
-def running() -> Iterator[Postgres]:
-    """Start a server, or raise Problem saying what to install."""
+def running(hosts: str = "127.0.0.1") -> Iterator[Postgres]:
+    """Start a server that listens on these addresses, or raise Problem saying what to install."""
     initdb = executable("initdb")
     user = pwd.getpwuid(os.getuid()).pw_name
     as_whom = None
@@ -112,7 +114,7 @@ def running() -> Iterator[Postgres]:
     if as_whom is not None:
         shutil.chown(folder, as_whom)
     port = free_port("127.0.0.1")
-    found = Postgres(port, user, folder, as_whom)
+    found = Postgres(port, user, folder, as_whom, hosts)
     try:
         made = subprocess.run(
             [initdb, "-D", folder / "data", "-A", "trust", "-U", user, "-E", "UTF8", "--no-sync"],
@@ -124,6 +126,8 @@ def running() -> Iterator[Postgres]:
         )
         if made.returncode:
             raise Problem(f"initdb failed: {made.stderr.decode(errors='replace').strip()[-300:]}")
+        with (folder / "data" / "pg_hba.conf").open("a") as allowed:
+            allowed.write("host all all samenet trust\n")
         found.start()
         yield found
     finally:
