@@ -116,11 +116,17 @@ def _side_of(hull: Sequence[tuple[float, float]]) -> ChangingSide | None:
     """The step as pieces; None if a set is certain under one row or impossible under another."""
     if min(b for b, _ in hull) <= 0.0 or max(a for _, a in hull) >= 1.0:
         return None
+    kept = [hull[0]]
+    for d, c in hull[1:]:
+        b, a = kept[-1]
+        # Where rows are alike, rounding alone tells points apart: one whose ratio is no larger is never the largest.
+        if c * b > a * d:
+            kept.append((d, c))
     pieces = []
-    for place, (b, a) in enumerate(hull):
+    for place, (b, a) in enumerate(kept):
         upper = math.inf
-        if place + 1 < len(hull):
-            d, c = hull[place + 1]
+        if place + 1 < len(kept):
+            d, c = kept[place + 1]
             # Where (1 + g·a)/(1 + g·b) = (1 + g·c)/(1 + g·d).
             upper = math.log1p(max((a - b) - (c - d), 0.0) / (c * b - a * d))
         pieces.append(Piece(upper, Kernel(1.0 - a, b, 1)))

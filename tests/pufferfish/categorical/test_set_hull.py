@@ -48,6 +48,22 @@ def test_a_step_is_the_largest_over_all_sets(k: int, leave: float, width: float,
         assert truth * (1 - 1e-9) <= side.advance(0.0, 1, D) <= truth * (1 + 1e-7)
 
 
+@pytest.mark.parametrize("hops", [1, 2, 4, 8, 16])
+def test_rows_that_are_alike_divide_by_no_rounding_error(hops: int) -> None:
+    """One interval for staying and one for moving in all rows, as policies state it: many sets have the same point."""
+    rows = TransitionIntervals(
+        *(
+            tuple(tuple(stay if u == x else move for u in range(4)) for x in range(4))
+            for stay, move in ((0.35, 0.1), (0.6, 0.25))
+        )
+    )
+    side = step_sides(np, rows, (1, 2, 4, 8, 16))[hops]
+    assert side is not None
+    for D in SIZES:
+        truth = largest_over_sets(rows.power(hops), D)
+        assert truth * (1 - 1e-9) <= side.advance(0.0, 1, D) <= truth * (1 + 1e-7)
+
+
 @pytest.mark.parametrize(("k", "leave", "width"), CLASSES)
 def test_powers_are_those_of_plain_python(k: int, leave: float, width: float) -> None:
     """The bounds of P^16 with numpy contain those without, up to rounding, through the step that they give."""
