@@ -14,7 +14,7 @@ import pytest
 from hushmq.broker.contract.discovery_topics import announced_topic
 from hushmq.broker.contract.topics import Topics
 from hushmq.broker.mqtt.endpoint import Endpoint
-from hushmq.broker.provision import mosquitto, nats
+from hushmq.broker.provision import access_rights
 from hushmq.broker.provision.access_rights import Identity, Rights, rights
 from tests.broker.plain import Plain
 
@@ -121,8 +121,7 @@ def allow_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_witness(cohort: str, identity: Identity, prefix: str) -> Rights:
         return Rights(("#",), ("#",)) if identity.name == "witness" else rights(cohort, identity, prefix)
 
-    monkeypatch.setattr(nats, "rights", with_witness)
-    monkeypatch.setattr(mosquitto, "rights", with_witness)
+    monkeypatch.setattr(access_rights, "rights", with_witness)
 
 
 def check_writes(endpoint: Endpoints) -> None:

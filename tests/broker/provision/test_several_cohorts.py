@@ -34,7 +34,7 @@ def test_devices_and_subscribers_use_their_cohort_only(tmp_path: Path) -> None:
     worker = site.rights(site.identity("calibrator"))
     assert {one.all("z"), two.all("z")} <= set(worker.subscribe)
     assert {one.all("ledger"), two.all("ledger")} <= set(worker.publish)
-    assert {one.policy, two.policy} == set(site.rights(site.identity("ops")).publish)
+    assert {one.policy, two.policy} <= set(site.rights(site.identity("ops")).publish)
 
 
 def test_a_site_with_cohorts_is_written_and_read(tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ from hushmq.calibrator.fleet.fleet_survey import survey
 from hushmq.calibrator.store.cohort_schema import cohort_url
 from tests.calibrator.site import CALIBRATOR, OPS, STREAM, batch, policy, signed, states, wait_until
 
-QUICK = {"period_ms": 10, "windows": {"short": Window(ticks=200)}}
-"""Windows of two seconds."""
-TICKS = 50
+QUICK = {"period_ms": 10, "windows": {"short": Window(ticks=1000)}}
+"""Windows of ten seconds."""
+TICKS = 100
 """Ticks in a batch."""
 
 

@@ -24,7 +24,7 @@ from tests.calibrator.fleet.fleet_site import TICKS, Device, Fleet, Ops, fleet_s
 from tests.calibrator.site import STREAM, wait_until
 
 COHORTS = 3
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
