@@ -84,8 +84,8 @@ def smoothed(law: Floats, kernel: Floats, evidence: Floats, fresh: Flags | None 
         forward[tick] = into
     for tick in range(length - 1, -1, -1):
         backward[tick] = after
-        told = seen[tick] * after
-        after = np.where(starts[tick], (told @ law)[:, None], told @ kernel.T)
+        weighted = seen[tick] * after
+        after = np.where(starts[tick], (weighted @ law)[:, None], weighted @ kernel.T)
         after = after / after.max(axis=1, keepdims=True)
     return Smoothed(_by_tick(forward)[:n], _by_tick(backward)[:n], total)
 

@@ -18,7 +18,7 @@ from hushmq.pufferfish.regimes.regime_chain import RegimeChain
 
 Bits = NDArray[np.int64]
 
-LASTING = 100
+FIRST_LENGTH = 100
 """Ticks that a regime lasts in the first guess."""
 
 
@@ -56,8 +56,8 @@ def fit_with_likelihood(
 
 def _first_guess(regimes: int, share: float, often: float) -> tuple[Floats, Floats]:
     """Regimes that last a while, with shares of ones spread around the recording's and its rate of changes."""
-    change = np.full((regimes, regimes), 1 / LASTING / max(1, regimes - 1))
-    np.fill_diagonal(change, 1 - 1 / LASTING)
+    change = np.full((regimes, regimes), 1 / FIRST_LENGTH / max(1, regimes - 1))
+    np.fill_diagonal(change, 1 - 1 / FIRST_LENGTH)
     if regimes == 1:
         change = np.ones((1, 1))
     places = (np.arange(regimes) + 0.5) / regimes * 2 - 1 if regimes > 1 else np.zeros(1)

@@ -36,7 +36,7 @@ LONGEST = 1024
 
 
 @dataclass(frozen=True)
-class Believed:
+class Promised:
     """What is promised to hold: Θ of each device, against whom; and whether ticks are left out."""
 
     name: str
@@ -85,11 +85,11 @@ def laplace_variance(tilt: float) -> float:
     return 0.0 if math.isinf(tilt) else 2 * math.exp(-tilt) / math.expm1(-tilt) ** 2
 
 
-def reading(cohort: RecordedCohort, window: str, believed: Believed, way: str, epsilon: float) -> Reading:
+def reading(cohort: RecordedCohort, window: str, promised: Promised, way: str, epsilon: float) -> Reading:
     """The windows of a cohort as one way reads them at ε, each device with the stride that is best for its Θ."""
     size = cohort.windows[window]
     typical = min(size, *(device.length for device in cohort.devices))
-    chosen = [_setting(theta, believed, way, epsilon, size, typical) for theta in believed.thetas]
+    chosen = [_setting(theta, promised, way, epsilon, size, typical) for theta in promised.thetas]
     strides = [one.stride for one in chosen]
     windows = cut(cohort.devices, size, 1 if way == DEVICE else strides)
     published = windows.published if way != DEVICE else windows.ticks
@@ -127,11 +127,11 @@ class _Setting:
         return self.variance(published) + self.drawn / published**2
 
 
-def _setting(theta: Theta, believed: Believed, way: str, epsilon: float, size: int, ticks: int) -> _Setting:
+def _setting(theta: Theta, promised: Promised, way: str, epsilon: float, size: int, ticks: int) -> _Setting:
     if way == DEVICE:
-        return _Setting(1, None, min(theta.largest_tilts(epsilon, believed.adversary)), 0.0)
-    strides = _strides(size, ticks) if believed.thinned else [1]
-    tried = [_strided(theta, believed.adversary, way, epsilon, stride) for stride in strides]
+        return _Setting(1, None, min(theta.largest_tilts(epsilon, promised.adversary)), 0.0)
+    strides = _strides(size, ticks) if promised.thinned else [1]
+    tried = [_strided(theta, promised.adversary, way, epsilon, stride) for stride in strides]
     return min(tried, key=lambda one: one.error(ticks))
 
 
@@ -163,7 +163,7 @@ def _sampling(theta: Theta, stride: int) -> float:
     return max(regime_noise.sampling_variance(member, stride) for member in theta.members)
 
 
-def believed(cohort: RecordedCohort, *, rounds: int = 60) -> list[Believed]:
+def promised(cohort: RecordedCohort, *, rounds: int = 60) -> list[Promised]:
     """First order with and without a stride, and regimes with one: of all devices together, and of each its own.
 
     Of heart rate Θ is all devices' chains together; of what is fitted to all people or to the household, one chain.
@@ -178,11 +178,11 @@ def believed(cohort: RecordedCohort, *, rounds: int = 60) -> list[Believed]:
         own = []
         together = RegimeTheta.of([fitted_regimes(_pieces(cohort.devices), rounds=rounds)])
     found = [
-        Believed("first order, every tick", [box] * many, "informed", False),
-        Believed("first order, thinned", [box] * many, "informed", True),
-        Believed("regimes, thinned", [together] * many, "prior", True),
+        Promised("first order, every tick", [box] * many, "informed", False),
+        Promised("first order, thinned", [box] * many, "informed", True),
+        Promised("regimes, thinned", [together] * many, "prior", True),
     ]
-    return [*found, Believed("each its own regimes, thinned", own, "prior", True)] if own else found
+    return [*found, Promised("each its own regimes, thinned", own, "prior", True)] if own else found
 
 
 MOST = 300_000

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hushmq.broker.contract.release_smoothing import regime_prior
 from hushmq.evaluation.recordings import room
 from hushmq.evaluation.section_list import Job
-from hushmq.evaluation.sections.reading_ways import WAYS, Reading, Theta, believed, reading
+from hushmq.evaluation.sections.reading_ways import WAYS, Reading, Theta, promised, reading
 from hushmq.evaluation.sections.recorded_windows import RecordedCohort, Scope, cohorts, scopes
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.inference.share_filter import filtered_history
@@ -201,14 +201,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         job = Job("smoothed", False, args.seed, args.data, lambda _share, _step: None)
         for cohort in (*cohorts(job), occupied_room(job)):
-            for believes, window, epsilon, way in product(
-                believed(cohort), cohort.windows, (1.0, 2.0, 4.0), WAYS
+            for promise, window, epsilon, way in product(
+                promised(cohort), cohort.windows, (1.0, 2.0, 4.0), WAYS
             ):
-                read = reading(cohort, window, believes, way, epsilon)
+                read = reading(cohort, window, promise, way, epsilon)
                 ones = [read.ones(job.rng(way, epsilon, draw)) for draw in range(args.draws)]
                 for scope in scopes(cohort, read.windows):
-                    found = recorded(read, believes.thetas, ones, scope, reach=args.reach)
-                    cells = f"{cohort.name} | {believes.name} | {window} | {scope} | {epsilon:g} | {way}"
+                    found = recorded(read, promise.thetas, ones, scope, reach=args.reach)
+                    cells = f"{cohort.name} | {promise.name} | {window} | {scope} | {epsilon:g} | {way}"
                     print(f"| {cells} | {_cells(found)} |", flush=True)
     else:
         print(f"| chain | noise | {errors} |\n|---|---:|---:|---:|---:|---:|---:|")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Picture, Table
-from hushmq.evaluation.sections.reading_ways import DEVICE, RELEASE, STREAM, WAYS, Believed, believed, reading
+from hushmq.evaluation.sections.reading_ways import DEVICE, RELEASE, STREAM, WAYS, Promised, promised, reading
 from hushmq.evaluation.sections.recorded_windows import RecordedCohort, Scope, cohorts, scopes
 from hushmq.evaluation.sections.smoothed_shares import recorded
 from hushmq.evaluation.sections.utility_categorical import histograms
@@ -37,7 +37,7 @@ class UtilityResult:
     """The errors of one way to read one kind of window, in percentage points, and the strides of the devices."""
 
     cohort: str
-    believed: str
+    promised: str
     window: str
     scope: Scope
     way: str
@@ -51,23 +51,23 @@ class UtilityResult:
     @property
     def kind(self) -> tuple[str, str, str, str, float]:
         """What is read, under which promise."""
-        return self.cohort, self.believed, self.window, self.scope, self.epsilon
+        return self.cohort, self.promised, self.window, self.scope, self.epsilon
 
 
 def measured(
-    job: Job, cohort: RecordedCohort, window: str, believes: Believed, draws: int
+    job: Job, cohort: RecordedCohort, window: str, promise: Promised, draws: int
 ) -> Iterator[UtilityResult]:
     """The errors of every way, scope and ε."""
     for epsilon in (2.0,) if job.quick else EPSILONS:
         for way in WAYS:
-            read = reading(cohort, window, believes, way, epsilon)
-            rng = job.rng(cohort.name, window, believes.name, way, epsilon)
+            read = reading(cohort, window, promise, way, epsilon)
+            rng = job.rng(cohort.name, window, promise.name, way, epsilon)
             ones = [read.ones(rng) for _ in range(draws)]
             for scope in scopes(cohort, read.windows):
-                found = recorded(read, believes.thetas, ones, scope, reach=REACH)
+                found = recorded(read, promise.thetas, ones, scope, reach=REACH)
                 yield UtilityResult(
                     cohort.name,
-                    believes.name,
+                    promise.name,
                     window,
                     scope,
                     way,
@@ -91,10 +91,10 @@ def run(job: Job) -> Iterator[Item]:
     points: list[UtilityResult] = []
     for place, cohort in enumerate(known):
         job.progress(place / len(known), f"regimes of {cohort.name}")
-        for believes in believed(cohort, rounds=8 if job.quick else 60):
+        for promise in promised(cohort, rounds=8 if job.quick else 60):
             for window in cohort.windows:
-                job.progress(place / len(known), f"{cohort.name}, {believes.name}, each {window}")
-                points += measured(job, cohort, window, believes, draws)
+                job.progress(place / len(known), f"{cohort.name}, {promise.name}, each {window}")
+                points += measured(job, cohort, window, promise, draws)
     columns = (
         *("recordings", "Θ", "window", "of", "ε", "stride"),
         *(column for way, name in zip(WAYS, SMOOTHED, strict=True) for column in (way, name)),
@@ -132,13 +132,13 @@ def _figure(name: str, points: Sequence[UtilityResult]) -> Figure:
     panels = []
     for window, scope in dict.fromkeys((point.window, point.scope) for point in points):
         curves = []
-        for believes in dict.fromkeys(point.believed for point in points):
+        for promise in dict.fromkeys(point.promised for point in points):
             kept = [
                 p
                 for p in points
-                if (p.window, p.scope, p.believed, p.way) == (window, scope, believes, RELEASE)
+                if (p.window, p.scope, p.promised, p.way) == (window, scope, promise, RELEASE)
             ]
-            curves.append(Curve(believes, [p.epsilon for p in kept], [p.raw for p in kept], dots=True))
+            curves.append(Curve(promise, [p.epsilon for p in kept], [p.raw for p in kept], dots=True))
         curves.append(Curve(NO_DATA, [p.epsilon for p in kept], [p.average for p in kept], reference=True))
         of = "one device" if scope == "device" else "all devices together"
         panels.append(
@@ -163,13 +163,13 @@ def findings(points: Sequence[UtilityResult]) -> Iterator[Item]:
                 "that is true of regimes.",
                 kind="leads" if epsilon == 2.0 else "finding",
             )
-    for believes in ("first order, thinned", "regimes, thinned"):
+    for promise in ("first order, thinned", "regimes, thinned"):
         for epsilon in EPSILONS:
-            kept = [p for p in points if p.believed == believes and p.epsilon == epsilon]
+            kept = [p for p in points if p.promised == promise and p.epsilon == epsilon]
             useless = [p for p in kept if p.raw >= p.average and p.way != DEVICE]
             if useless:
                 yield Finding(
-                    f"Nothing can be had from single windows of the stream at ε = {epsilon:g}, {believes}, in "
+                    f"Nothing can be had from single windows of the stream at ε = {epsilon:g}, {promise}, in "
                     f"{len(useless)} of {sum(p.way != DEVICE for p in kept)} cases ({_listed(useless)}): what is "
                     "secret for an instant lasts as long as the window.",
                     kind="loses",

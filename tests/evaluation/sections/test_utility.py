@@ -15,7 +15,7 @@ from hushmq.evaluation.sections.reading_ways import (
     RELEASE,
     STREAM,
     WAYS,
-    Believed,
+    Promised,
     Reading,
     hull,
     reading,
@@ -77,8 +77,8 @@ def test_a_stride_publishes_one_tick_of_each() -> None:
 def test_errors_are_as_predicted(way: str, thinned: bool, rng: np.random.Generator) -> None:
     """The mean square error is the variance that a reader is told, at most, and not far below it."""
     cohort = simulated(30, 10_000, rng)
-    believed = Believed("first order", [THETA] * 30, "informed", thinned)
-    read = reading(cohort, "w", believed, way, 2.0)
+    promised = Promised("first order", [THETA] * 30, "informed", thinned)
+    read = reading(cohort, "w", promised, way, 2.0)
     assert (max(read.strides) > 1) == (thinned and way != DEVICE)
     found = np.mean([_error(read, rng) for _ in range(5)])
     assert found == pytest.approx(float(read.variances.mean()), rel=0.12)
@@ -94,11 +94,11 @@ def test_thinning_and_regimes(rng: np.random.Generator) -> None:
     """A thinned stream has less error at the same ε; noise for regimes keeps ε for them."""
     cohort = simulated(4, 4000, rng)
     every, thinned = (
-        reading(cohort, "w", Believed("", [THETA] * 4, "informed", some), STREAM, 2.0)
+        reading(cohort, "w", Promised("", [THETA] * 4, "informed", some), STREAM, 2.0)
         for some in (False, True)
     )
     assert thinned.variances.mean() < 0.5 * every.variances.mean()
-    read = reading(cohort, "w", Believed("", [REGIMES] * 4, "prior", True), RELEASE, 2.0)
+    read = reading(cohort, "w", Promised("", [REGIMES] * 4, "prior", True), RELEASE, 2.0)
     noise = read.noises[0]
     assert noise is not None
     assert REGIMES.constant_loss(noise.tau0, noise.tau1, "prior", stride=read.strides[0]) <= 4.0
