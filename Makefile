@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Processes that the tests start read byte code instead of making it anew, also where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test fuzz power-cut model quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks pages paper mutants deb test-deb sbom audit clean fleet
+.PHONY: help demo test test-integrations tutorials fuzz power-cut model quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks pages paper mutants deb test-deb sbom audit clean fleet
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,8 @@ help:
 	@echo "make power-cut  a power cut at every write and sync of outbox and ledger, for longer (TIMES)"
 	@echo "make model    100,000 steps of device, broker and calibrator with faults in any order (RUNS of 100)"
 	@echo "make fleet    many cohorts on a few workers, with faults, each checked to the last tick (ARGS=--help)"
+	@echo "make test-integrations  install Home Assistant and Node-RED in build/integrations, and try both with a site"
+	@echo "make tutorials  simulate the tutorials' sites, and draw their pictures again"
 	@echo "make check    lint and types only"
 	@echo "make bench    the benchmarks, as ratios measured in one run"
 	@echo "make stranger time the way from an empty environment to the first release (three minutes)"
@@ -96,6 +98,12 @@ power-cut: $(VENV)/dev
 # make fleet ARGS="--cohorts 20 --faults kill,stop" needs neither).
 fleet: $(VENV)/dev
 	@$(BIN)/python -m tests.calibrator.fleet.fleet_faults $(ARGS)
+test-integrations: $(VENV)/dev mosquitto
+	@sh tests/integrations/install.sh
+	@$(BIN)/pytest -q -rs tests/integrations $(ARGS)
+
+tutorials: $(VENV)/dev
+	@$(BIN)/python -m hushmq.documents.tutorial_pictures $(ARGS)
 
 unit: $(VENV)/dev
 	@$(PYTEST) $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)
