@@ -9,8 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-from hushmq.broker.commands.policy_file import check_policy, read_policy
-from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, encode
+from hushmq.broker.commands.policy_file import check_policy, payload_of, read_policy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.forecast.policy_text import forecast_lines
@@ -51,11 +50,7 @@ def run(args: argparse.Namespace) -> int:
         tree = tree | {"first_devices": [name.strip() for name in args.first.split(",")]}
     policy = check_policy(tree, args.policy, version=version)
     signed = PrivateKey.load(args.key).sign(policy)
-    payload = encode(signed)
-    if len(payload) > MAX_PAYLOAD_BYTES:
-        raise Problem(
-            f"{args.policy}: the message has {len(payload)} bytes; devices read at most {MAX_PAYLOAD_BYTES}"
-        )
+    payload = payload_of(signed, args.policy)
     plans = plan_policy(policy, dict.fromkeys(policy.streams, 1))
     try:
         args.out.write_bytes(payload + b"\n")

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hushmq.broker.contract.messages import MAX_PAYLOAD_BYTES, encode
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import PublicKey, Signed
@@ -82,6 +83,16 @@ def read_signed(tree: dict[str, Any], path: Path) -> Signed[Policy] | None:
     except (ValidationError, ValueError) as error:
         first = first_error(error) if isinstance(error, ValidationError) else str(error)
         raise Problem(f"{path}: no signed policy: {first}") from None
+
+
+def payload_of(signed: Signed[Policy], path: Path) -> bytes:
+    """Return the message of a signed policy; raise Problem if devices would not read it."""
+    payload = encode(signed)
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise Problem(
+            f"{path}: the message has {len(payload)} bytes; devices read at most {MAX_PAYLOAD_BYTES}"
+        )
+    return payload
 
 
 def ops_keys(calibrator: Path) -> list[PublicKey]:

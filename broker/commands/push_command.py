@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hushmq.broker.commands.client_options import add_broker, endpoints
-from hushmq.broker.commands.policy_file import check_policy, ops_keys, read_policy, read_signed
+from hushmq.broker.commands.policy_file import check_policy, ops_keys, payload_of, read_policy, read_signed
 from hushmq.broker.commands.push_plan import Plan, devices_of, new_epoch, plan_streams, repriced_pasts
 from hushmq.broker.commands.push_warnings import check_key, what_is_left
 from hushmq.broker.commands.push_words import words_of
@@ -24,6 +24,7 @@ from hushmq.broker.contract.signature import PrivateKey, Signed, verify
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.forecast.query_forecast import query_forecasts
 from hushmq.broker.forecast.window_forecast import window_forecasts
+from hushmq.broker.service.screen_picture import save_screen
 
 BACK_S = 5.0
 """How many seconds the published policy may take to come back from the broker."""
@@ -68,6 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="have these devices apply it first: names with commas, or how many of those on line",
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would change, publish nothing")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE.svg", help="save what would change as a picture"
+    )
     parser.add_argument("--yes", action="store_true", help="publish without asking for confirmation")
     parser.add_argument("--json", action="store_true", help="print only one JSON object, at the end")
     parser.add_argument(
@@ -111,10 +115,13 @@ def run(args: argparse.Namespace) -> int:
         )
         if signed is not None or key is not None:
             check_key(messages[0].key, watcher.received, new_key=args.new_key)
-        payloads = [_payload(one, args.policy) for one in messages]
+        payloads = [payload_of(one, args.policy) for one in messages]
         plan = plan_streams(policy, watcher.received)
+        words = "\n".join(words_of(policy, watcher.received, plan))
+        if args.picture is not None:
+            save_screen(args.picture, "hushmq push", words)
         if not args.json:
-            print("\n".join(words_of(policy, watcher.received, plan)))
+            print(words)
             if stages[0].first_devices:
                 print(f"first for {', '.join(stages[0].first_devices)}")
         if args.dry_run or not (args.yes or _agreed("publish it?")):
@@ -134,15 +141,6 @@ def run(args: argparse.Namespace) -> int:
     if policy.first_devices:
         return 0 if signed is not None and all_applied(policy, found) else 1
     return 0 if settled(found) and all(one.state != "refused" for one in found.values()) else 1
-
-
-def _payload(signed: Signed[Policy], path: Path) -> bytes:
-    payload = encode(signed)
-    if len(payload) > MAX_PAYLOAD_BYTES:
-        raise Problem(
-            f"{path}: the message has {len(payload)} bytes; devices read at most {MAX_PAYLOAD_BYTES}"
-        )
-    return payload
 
 
 def _is_review(args: argparse.Namespace) -> bool:

@@ -69,6 +69,9 @@ def words_of(policy: Policy, received: Received, plan: Plan) -> list[str]:
                         f"    WARNING: {'up to ' * left.repriced}{-left.after:.4f} more than the new ε of the "
                         f"{left.audience} is already spent: the stream stops, or goes on in a new epoch"
                     )
+            lines.append(
+                "    that is about any one instant, and does not add up over windows: with 0 left, releases go on"
+            )
         if old is not None and policy.streams[name].epsilon.operator > old.epsilon.operator:
             lines.append(
                 "    NOTE: ε rises: ticks under the new policy also reveal more about the last ticks under the old one"

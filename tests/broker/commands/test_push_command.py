@@ -578,6 +578,7 @@ def test_what_is_left_of_the_budget(
         words = capsys.readouterr().out
         assert re.search(r"left for operators +2\.5000 → 2\.5000\n", words)
         assert re.search(r"left for the public +0\.7500 → -0\.2500\n", words)
+        assert "does not add up over windows: with 0 left, releases go on" in words
         assert "WARNING: 0.2500 more than the new ε of the public is already spent" in words
         assert main(["push", write(tmp_path), *options(nats, key), "--dry-run", "--json"]) == 0
         left = json.loads(capsys.readouterr().out)["streams"][STREAM]["left"]
