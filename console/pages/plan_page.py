@@ -17,6 +17,7 @@ from hushmq.console.pages.visit import Visit
 from hushmq.console.state.plan_choice import (
     PlanChoice,
     changed_policy,
+    first_devices,
     no_stride,
     read_choice,
     renamed,
@@ -100,4 +101,5 @@ async def propose_policy(visit: Visit) -> Response:
     form = await visit.request.form()
     policy = _policy(visit)
     given = {name: value for name, value in form.items() if isinstance(value, str)}
-    return propose(visit, changed_policy(policy, _choice(visit, policy, given)))
+    first = first_devices(given.get("first", "")[:4096], policy, visit.context.site.devices)
+    return propose(visit, changed_policy(policy, _choice(visit, policy, given), first))

@@ -79,11 +79,12 @@ def device_row(site: LiveSite, record: DeviceRecord, facts: DeviceFacts) -> Devi
     """The row of one device."""
     cells = tuple(_cell(site, record, facts, name, one) for name, one in sorted(record.streams.items()))
     policy = site.public.policy
-    late_policy = policy is not None and record.policy is not None and record.policy != policy.version
+    held_back = policy is not None and bool(policy.first_devices) and record.name not in policy.first_devices
+    late_policy = policy is not None and record.policy not in {None, policy.version} and not held_back
     behind = [
         f"{cell.stream} has noise {cell.noise or 'none'} instead of {cell.wanted}"
         for cell in cells
-        if cell.wanted is not None and cell.noise != cell.wanted
+        if cell.wanted is not None and cell.noise != cell.wanted and not held_back
     ]
     if late_policy and policy is not None:
         behind.insert(0, f"follows policy {record.policy} instead of {policy.version}")

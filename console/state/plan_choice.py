@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hushmq.broker.contract.account_share import group_of
 from hushmq.broker.contract.policy_message import LONGEST_STRIDE, Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem
 
@@ -91,8 +92,8 @@ def renamed(policy: Policy, choice: PlanChoice) -> str:
     return f"{choice.stream}-every-{choice.stride}"
 
 
-def changed_policy(policy: Policy, choice: PlanChoice) -> Policy:
-    """The policy with what was chosen, and the next version; raise Problem if it breaks a rule."""
+def changed_policy(policy: Policy, choice: PlanChoice, first: Sequence[str] = ()) -> Policy:
+    """The policy with what was chosen, and the next version, for all or for some first; Problem if it breaks a rule."""
     tree = policy.model_dump(mode="json")
     streams = tree["streams"]
     mine = streams.pop(choice.stream)
@@ -102,10 +103,25 @@ def changed_policy(policy: Policy, choice: PlanChoice) -> Policy:
         mine["windows"][choice.window]["ticks"] = choice.ticks
     streams[renamed(policy, choice)] = mine
     tree["version"] = policy.version + 1
+    tree["first_devices"] = list(first)
     try:
         return Policy.model_validate_json(json.dumps(tree))
     except ValueError as error:
         raise Problem(_reason(error)) from None
+
+
+def first_devices(text: str, policy: Policy, known: Collection[str]) -> list[str]:
+    """The devices that a text names, with commas, and those of their groups; none for an empty one: all at once.
+
+    Problem where nothing is known of one of them.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise Problem(
+                f"first devices: nothing is known of {name!r}: name devices of the table, with commas"
+            )
+    return sorted({member for name in names for member in group_of(policy, name)})
 
 
 def _reason(error: ValueError) -> str:

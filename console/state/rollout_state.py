@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hushmq.broker.commands.rollout import State, progress_of
@@ -21,6 +21,8 @@ class RolloutState:
     counts: Mapping[State, int]
     refusals: Mapping[tuple[str, str], int]
     """By reason in words, and what to do about it: how many devices."""
+    first: Sequence[str] = ()
+    """The devices that apply it first, where it is not for all."""
 
     @property
     def devices(self) -> int:
@@ -28,8 +30,9 @@ class RolloutState:
 
     @property
     def applied(self) -> float:
-        """The share of devices that have applied it."""
-        return self.counts.get("applied", 0) / self.devices if self.devices else 0.0
+        """The share of the devices that it is for that have applied it."""
+        asked = self.devices - self.counts.get("held back", 0)
+        return self.counts.get("applied", 0) / asked if asked else 0.0
 
 
 def rollout_state(site: LiveSite, policy: Policy) -> RolloutState:
@@ -44,4 +47,4 @@ def rollout_state(site: LiveSite, policy: Policy) -> RolloutState:
         counts[found.state] += 1
         if found.state == "refused":
             refusals[reason_in_words(found.reason.rpartition(": ")[2])] += 1
-    return RolloutState(policy.version, counts, refusals)
+    return RolloutState(policy.version, counts, refusals, policy.first_devices)

@@ -15,7 +15,11 @@ if (form) {
       const mine = ++asked;
       const answer = await fetch(`/plan/forecast?${new URLSearchParams(new FormData(form))}`);
       const html = await answer.text();
-      if (answer.ok && mine === asked) outcome.innerHTML = html;
+      if (!answer.ok || mine !== asked) return;
+      const typed = outcome.querySelector("#first");
+      outcome.innerHTML = html;
+      const first = outcome.querySelector("#first");
+      if (typed && first) first.value = typed.value;
     }, 120);
   });
 }

@@ -9,6 +9,7 @@ from hushmq.broker.contract.problem import Reason
 from hushmq.console.state.alarms import WindowState, alarms, window_states
 from hushmq.console.state.device_rows import chosen, device_rows
 from hushmq.console.state.reasons import WORDS
+from hushmq.console.state.rollout_state import rollout_state
 from hushmq.console.store.device_facts import DeviceFacts
 from tests.calibrator.site import STRANGER, policy, signed
 from tests.console.conftest import Opened
@@ -109,3 +110,20 @@ def test_what_is_published_is_numbered_in_strides(opened: Opened) -> None:
     (window,) = window_states(site, {("motion", "short", "cohort"): 99})
     assert (window.closed_to, window.length_s) == (200.0, 20.0)
     assert site.public.stride_ms("motion") == 2000
+
+
+def test_a_device_that_is_to_wait_is_not_behind(opened: Opened) -> None:
+    """While others apply a policy first it goes on with what it follows; the roll-out says that it waits."""
+    context = opened().context
+    publish_stored(context.site, context.database)
+    report(context.site, "d0", status())
+    report(context.site, "d1", status())
+    staged = policy(2).model_copy(update={"first_devices": ("d0",)})
+    context.site.receive(TOPICS.policy, signed(staged), True)
+    rows = {row.name: row for row in device_rows(context.site, {})}
+    assert "behind" in rows["d0"].marks
+    assert "behind" not in rows["d1"].marks
+    state = rollout_state(context.site, staged)
+    assert state.counts["held back"] == 1
+    assert state.first == ("d0",)
+    assert state.applied == 0.0

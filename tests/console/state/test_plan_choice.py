@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from hushmq.broker.contract.policy_message import Assumption, DeviceWindow, Window
+from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.forecast.stream_plan import plan_policy
-from hushmq.console.state.plan_choice import changed_policy, no_stride, read_choice, renamed, strides_of
+from hushmq.console.state.plan_choice import (
+    changed_policy,
+    first_devices,
+    no_stride,
+    read_choice,
+    renamed,
+    strides_of,
+)
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from tests.calibrator.site import STREAM, policy, stream_policy
 
@@ -62,3 +70,15 @@ def test_why_there_is_no_stride_is_said() -> None:
     assert said is not None
     assert said.startswith("stride: above 1 there are no device_windows")
     assert "type=" not in said
+
+
+def test_a_policy_may_be_for_some_devices_first() -> None:
+    """Those that are named, if they are known; the next one is for all unless somebody says so again."""
+    now = policy()
+    choice = read_choice({}, now, 10)
+    assert first_devices("", now, {"d0"}) == []
+    staged = changed_policy(now, choice, first_devices(" d1, d0,", now, {"d0", "d1"}))
+    assert staged.first_devices == ("d0", "d1")
+    assert changed_policy(staged, choice).first_devices == ()
+    with pytest.raises(Problem, match="nothing is known of 'porch'"):
+        first_devices("porch", now, {"d0"})
