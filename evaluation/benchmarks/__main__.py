@@ -39,7 +39,6 @@ BENCHMARKS = {
     "draw": "draw_speed",
     "estimate": "estimate_speed",
     "load": "device_load",
-    "look": "look_speed",
     "month": "simulated_month",
     "mqm": "markov_quilt_speed",
     "own": "device_settings_speed",
@@ -52,6 +51,7 @@ BENCHMARKS = {
     "startup": "start_up_speed",
     "steady": "ingest_speed",
     "timeline": "timeline_speed",
+    "update": "theta_update_speed",
     "windows": "window_speed",
 }
 """By name, the module that measures it."""

@@ -1,4 +1,4 @@
-"""A look at the devices: drawing their statistics, fitting every chain and updating Θ, with more and more devices.
+"""A theta update: drawing the statistics, fitting every chain and narrowing Θ, with more and more devices.
 
 Windows are closed as the calibrator does it; timed is what learning does in the window of the first theta update,
 within its transaction. States are drawn from chains that differ from device to device, through the noise of the
@@ -43,14 +43,14 @@ def run() -> Iterator[Row]:
         took = {devices: min(seconds(stream, devices) for _ in range(2)) for devices in SIZES}
         most = max(SIZES)
         yield Row(
-            f"a look at {most:,} devices, {name}",
+            f"theta update of {most:,} devices, {name}",
             1000 * took[most],
             "ms",
             f"{min(SIZES):,} devices ({1000 * took[min(SIZES)]:.0f} ms)",
             took[most] / took[min(SIZES)],
             f"≤ {aim} ms",
         )
-        yield growth_row(f"a look, {name}", took, aim="linear: ≤ 1.1")
+        yield growth_row(f"theta update, {name}", took, aim="linear: ≤ 1.1")
 
 
 def seconds(stream: StreamPolicy, devices: int) -> float:

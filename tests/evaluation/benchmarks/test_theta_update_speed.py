@@ -1,4 +1,4 @@
-"""The benchmark of a look times one that updates Θ, for every number of states."""
+"""The benchmark of a theta update times one, for every number of states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.evaluation.benchmarks.device_settings_speed import four_states, skipped, two_states
-from hushmq.evaluation.benchmarks.look_speed import seconds
+from hushmq.evaluation.benchmarks.theta_update_speed import seconds
 
 
 @pytest.mark.slow
