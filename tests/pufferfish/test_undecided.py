@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline, price
 from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss, optimal_noise
 from hushmq.pufferfish.timeline.entry import Entry
-from hushmq.pufferfish.undecided import spread_error
+from hushmq.pufferfish.undecided import spread_error, with_spread
 from tests.pufferfish import oracles_changing
 from tests.pufferfish.oracles import Array, lipschitz, local, path_probabilities, states
 
@@ -157,6 +158,21 @@ def test_far_ticks_are_told_of_by_the_chain() -> None:
     assert README.timeline("prior", entries, ticks=far).price().epsilon < 1e-9
     found = README.timeline("undecided", entries, ticks=far).price().epsilon
     assert found == pytest.approx(odds_spread(README), abs=1e-9)
+
+
+def test_a_price_is_rounded_up() -> None:
+    """It is never below the exact sum of its parts, neither of a history nor of an endless stream."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        theta, tau = random_box(rng), float(rng.uniform(0.01, 1))
+        entries = [Entry(0, 10_000, tau, tau)]
+        inside = Fraction(theta.timeline("prior", entries).price().epsilon)
+        whole = theta.timeline("undecided", entries).price().epsilon
+        assert Fraction(whole) >= inside + Fraction(theta.odds_spread)
+        endless = float(rng.uniform(0.01, 5))
+        assert Fraction(with_spread(endless, theta.odds_spread)) >= Fraction(endless) + Fraction(
+            theta.odds_spread
+        )
 
 
 def test_a_single_chain_leaves_nothing_undecided() -> None:
