@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Processes that the tests start read byte code instead of making it anew, also where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-integrations tutorials fuzz power-cut model quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks pages paper mutants deb test-deb sbom audit clean fleet
+.PHONY: help demo test test-integrations tutorials fuzz power-cut model soak quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks pages paper mutants deb test-deb sbom audit clean fleet
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make fleet    many cohorts on a few workers, with faults, each checked to the last tick (ARGS=--help)"
 	@echo "make test-integrations  install Home Assistant and Node-RED in build/integrations, and try both with a site"
 	@echo "make tutorials  simulate the tutorials' sites, and draw their pictures again"
+	@echo "make soak     20 minutes of faults on 50 devices, three combinations of broker and database, and the models for longer"
 	@echo "make check    lint and types only"
 	@echo "make bench    the benchmarks, as ratios measured in one run"
 	@echo "make stranger time the way from an empty environment to the first release (three minutes)"
@@ -83,11 +84,20 @@ mosquitto:
 # Fuzzers for FUZZ_S seconds of processor time each, and as many runs of the model (make fuzz FUZZ_S=1200 ARGS=tests/agent/test_fuzz.py).
 FUZZ_S ?= 900
 fuzz: $(VENV)/dev
-	@HUSHMQ_FUZZ_S=$(FUZZ_S) HUSHMQ_MODEL_RUNS=$(FUZZ_S) HUSHMQ_FUZZ_SEED=$$(date +%s) $(BIN)/pytest -n 2 -q --timeout 0 $(or $(ARGS),tests/agent/test_fuzz.py tests/calibrator/test_fuzz.py tests/test_model.py)
+	@HUSHMQ_FUZZ_S=$(FUZZ_S) HUSHMQ_MODEL_RUNS=$(FUZZ_S) HUSHMQ_FUZZ_SEED=$$(date +%s) $(BIN)/pytest -n 2 -q --timeout 0 $(or $(ARGS),tests/agent/test_fuzz.py tests/calibrator/test_fuzz.py tests/hushmq/test_fuzz_readers.py tests/test_model.py)
 
 RUNS ?= 1000
 model: $(VENV)/dev
-	@HUSHMQ_MODEL_RUNS=$(RUNS) $(BIN)/pytest -q --timeout 0 tests/test_model.py $(ARGS)
+	@HUSHMQ_MODEL_RUNS=$(RUNS) $(BIN)/pytest -n 2 -q --timeout 0 tests/test_model.py tests/test_delivery_model.py $(ARGS)
+
+# A fault every ten seconds for SOAK_S seconds on each combination; records and figure are in build/soak.
+SOAK_S ?= 400
+soak: $(VENV)/dev mosquitto
+	@rm -rf build/soak
+	@failed=; for pair in "nats sqlite" "mosquitto sqlite" "nats postgres"; do set -- $$pair; \
+	  $(BIN)/python -m tests.soak.run_soak --broker $$1 --database $$2 --seconds $(SOAK_S) --out build/soak $(ARGS) || failed=yes; \
+	done; $(BIN)/python -m tests.soak.soak_figure build/soak build/soak/soak.svg; test -z "$$failed"
+	@HUSHMQ_MODEL_RUNS=$(RUNS) $(BIN)/pytest -n 2 -q --timeout 0 tests/test_delivery_model.py
 
 # A longer life of outbox and ledger, cut at each of its moments (make power-cut TIMES=20).
 TIMES ?= 10

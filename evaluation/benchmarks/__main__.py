@@ -41,6 +41,7 @@ BENCHMARKS = {
     "load": "device_load",
     "month": "simulated_month",
     "mqm": "markov_quilt_speed",
+    "outage": "outage_speed",
     "own": "device_settings_speed",
     "peers": "peer_speed",
     "pricing": "pricing_speed",

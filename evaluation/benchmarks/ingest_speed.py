@@ -228,8 +228,9 @@ def policy() -> Policy:
     return Policy(version=1, cohort=T.cohort, streams={STREAM: stream})
 
 
-def client(port: int, client_id: str, name: str) -> Client:
+def client(port: int, client_id: str, name: str, *, in_flight: int = 20) -> Client:
     found = Client(CallbackAPIVersion.VERSION2, client_id=client_id)
+    found.max_inflight_messages_set(in_flight)
     found.username_pw_set(name, "secret")
     connected = threading.Event()
     found.on_connect = lambda *_: connected.set()
