@@ -24,7 +24,6 @@ from hushmq.pufferfish.inference.share_prior import (
     listed_prior,
     share_prior,
 )
-from hushmq.pufferfish.regimes.regime_noise import window_moments
 from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 
 LONGEST = 256
@@ -129,6 +128,8 @@ def _priors(release: Release, states: Sequence[int]) -> list[SharePrior]:
 @lru_cache(maxsize=256)
 def regime_prior(theta: RegimeTheta, *, ticks: int, state: int) -> SharePrior:
     """That of a Θ of listed chains with regimes."""
+    from hushmq.pufferfish.regimes.regime_noise import window_moments  # noqa: PLC0415  # numpy: for regimes only
+
     return listed_prior(
         [
             (member.ones if state else 1.0 - member.ones, *window_moments(member, ticks))

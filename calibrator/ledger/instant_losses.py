@@ -1,7 +1,7 @@
 """What every instant so far has lost to each audience, in a few stretches of ticks: the worst of each stretch.
 
 The accounts price a history at its worst tick. Here the same histories are priced once for every stretch, at its ticks
-alone, under the Θ of the epoch that they belong to. Where devices used settings of their own, the bound that the
+alone, under the Θ of the epoch that they belong to. Where devices used device-specific settings, the bound that the
 account has for each of them counts as well (calibrator/ledger/device_bounds.py); in an account that several streams
 share, a device that had the settings of all is priced instead. As in the accounts, devices that are left out of windows
 are not among them.
@@ -76,7 +76,7 @@ def instant_losses(
 
 
 def _own_settings(db: Connection, accounts: LiveAccounts) -> list[InstantLoss]:
-    """Where devices used settings of their own, and what the account bounds the loss of each of them by."""
+    """Where devices used device-specific settings, and what the account bounds the loss of each of them by."""
     bounds = {one.device: _bounds(db, accounts, one) for one in accounts.counted}
     mine = (extent.c.stream == accounts.stream) & (setting.c.stream == accounts.stream)
     rows = db.execute(
@@ -88,7 +88,7 @@ def _own_settings(db: Connection, accounts: LiveAccounts) -> list[InstantLoss]:
 
 
 def _bounds(db: Connection, accounts: LiveAccounts, one: DeviceExposure) -> tuple[float, float]:
-    """The public and the operator loss of a device with settings of its own, at most."""
+    """The public and the operator loss of a device with device-specific settings, at most."""
     tilt = accounts.public.largest_true_tilt(one.device_noises)
     operator = accounts.bounds.operator_loss(one)
     if (

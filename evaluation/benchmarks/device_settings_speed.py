@@ -48,7 +48,7 @@ Regions = Mapping[int, dict[int, BinaryTheta | CategoricalTheta]]
 
 
 def run() -> Iterator[Row]:
-    """Every kind of stream for more and more devices; then devices for which none is worth it."""
+    """Every chain model for more and more devices; then devices for which none is worth it."""
     quick, slow = (0.15, 0.35), (0.01, 0.05)
     most = range(max(SIZES))
     kinds: list[tuple[str, StreamPolicy, Regions, str]] = [

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmq.evaluation.attackers.fitted_regimes import fitted_regimes
+from hushmq.evaluation.attackers.raw_regimes import fitted_regimes
 from hushmq.evaluation.recordings import Recording, fitted
 from hushmq.evaluation.sections.recorded_windows import Counts, RecordedCohort, Windows, cut
 from hushmq.pufferfish.adversary import Adversary

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hushmq.evaluation.attackers.bands import guesses
 from hushmq.evaluation.attackers.block_smoother import Floats
-from hushmq.evaluation.attackers.fitted_regimes import Bits, fitted_regimes, moved_odds
+from hushmq.evaluation.attackers.raw_regimes import Bits, fitted_regimes, moved_odds
 from hushmq.evaluation.recordings import Recording, sleepers
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.section_report import Cell, Finding, Item, Table

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushmq.evaluation.attackers.block_smoother import smoothed
-from hushmq.evaluation.attackers.fitted_regimes import fitted_regimes, moved_odds
+from hushmq.evaluation.attackers.raw_regimes import fitted_regimes, moved_odds
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.regimes.product_tilt import product_loss
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain
