@@ -163,8 +163,9 @@ class StreamPolicy(Message):
     stride: Annotated[int, Field(ge=1, le=LONGEST_STRIDE)] = 1
     """Of so many ticks one is published, and what is published is counted in strides; it never changes. `"auto"` in a
     file, and the default there, is the one that `hushmq push` finds best for the windows of a new stream. Above 1 it is
-    for two states with Θ as `{ q, r }`, of which the highest add up to at most 1, for windows whose `ticks` are
-    multiples of it, without `device_windows` and `groups`, and with an account that no other stream shares."""
+    for two states, with Θ as `{ regimes }`, or as `{ q, r }` of which the highest add up to at most 1, for windows
+    whose `ticks` are multiples of it, without `device_windows` and `groups`, and with an account that no other stream
+    shares."""
     theta: Assumption
     adversary: Adversary = "informed"
     """Who the losses are computed against: `prior` knows the chain; `informed` also knows the states at any other
@@ -327,13 +328,13 @@ class StreamPolicy(Message):
 
     @model_validator(mode="after")
     def _stride_fits(self) -> Self:
-        """What is proved for one of several ticks: two states, chains that rather stay, nothing else about a tick."""
+        """What is proved for one of several ticks: two states, intervals of chains that rather stay, nothing else."""
         if self.stride == 1:
             return self
         start = self.theta.start
-        if not isinstance(start, BinaryThetaMessage):
-            raise ValueError("stride: above 1 it is for two states, with theta in q and r")  # noqa: TRY004  # pydantic reports ValueErrors
-        if start.q.high + start.r.high > 1:
+        if len(self.states) != 2:
+            raise ValueError("stride: above 1 it is for two states")
+        if isinstance(start, BinaryThetaMessage) and start.q.high + start.r.high > 1:
             raise ValueError(
                 "stride: above 1 it needs a theta.start whose highest q and r add up to at most 1"
             )

@@ -7,7 +7,7 @@ data; and since a stride never changes, a stream in use keeps its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,10 +15,16 @@ from pydantic import ValidationError
 from hushmq.broker.contract.account_share import priced_streams
 from hushmq.broker.contract.policy_message import LONGEST_STRIDE, Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.theta_message import RegimeThetaMessage
 from hushmq.broker.forecast.policy_forecast import forecast
 from hushmq.broker.forecast.window_forecast import window_forecasts
 
 AUTO = "auto"
+RISES = 3
+"""So many longer strides in a row, each worse than the best one, end the search among chains with regimes."""
+AS_GOOD = 1.05
+"""With regimes, the longest stride whose errors are at most so many times the least: it sends less, and what is
+published says more of the regimes, which are learned from it."""
 
 
 def asks_for_stride(tree: Mapping[str, Any]) -> list[str]:
@@ -56,8 +62,23 @@ def choose_stride(policy: Policy, stream: str, *, devices: int = 1) -> int:
     possible = [stride for stride in range(1, min(common, LONGEST_STRIDE) + 1) if common % stride == 0]
     if len(possible) == 1 or (priced := _priced(policy, stream, possible[1])) is None:
         return 1
-    errors = {stride: _error(priced, stride, devices) for stride in possible}
-    return min(possible, key=lambda stride: (errors[stride], stride))
+    errors: dict[int, float] = {}
+    for stride in possible:
+        errors[stride] = _error(priced, stride, devices)
+        # The price of regimes takes a while, and the error falls up to the best stride and rises beyond it.
+        if isinstance(priced.theta.start, RegimeThetaMessage) and _rises(list(errors.values())):
+            break
+    if not isinstance(priced.theta.start, RegimeThetaMessage):
+        return min(errors, key=lambda stride: (errors[stride], stride))
+    least = min(errors.values())
+    good = [stride for stride, error in errors.items() if error <= least + math.log(AS_GOOD)]
+    return max(good) if math.isfinite(least) else 1
+
+
+def _rises(errors: Sequence[float]) -> bool:
+    """Whether the last strides tried were all worse than the best before them."""
+    best = min(range(len(errors)), key=errors.__getitem__)
+    return math.isfinite(errors[best]) and len(errors) - 1 - best >= RISES
 
 
 def stride_gain(policy: Policy, stream: str, stride: int) -> float | None:

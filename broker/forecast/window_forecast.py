@@ -17,6 +17,7 @@ from hushmq.broker.forecast.policy_forecast import Forecast, Share, forecast, va
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.inference.half_width import half_width
 from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 from hushmq.pufferfish.thinning.theta_strides import largest_sampling_variance
 
 NO_DATA = 0.5
@@ -65,17 +66,32 @@ def window_forecasts(policy: StreamPolicy, found: Forecast, *, devices: int) -> 
         _window(policy, name, "device", one.ticks, "device", 0.0, 2 * one.scale**2 / one.ticks**2)
         for name, one in policy.device_windows.items()
     ]
-    return (*by_calibrator, *by_device)
+    # The calibrator adds them up, which costs nothing.
+    summed = [
+        _window(policy, name, "cohort", one.ticks, "device", 0.0, 2 * one.scale**2 / one.ticks**2 / devices)
+        for name, one in policy.device_windows.items()
+        if devices > 1
+    ]
+    return (*by_calibrator, *summed, *by_device)
 
 
 def _released(policy: StreamPolicy, found: Forecast, share: Share, devices: int) -> WindowForecast:
     states = share.ticks / policy.stride * (max(1, devices) if share.scope == "cohort" else 1)
     sampling, drawn = max(variances(found.noise, states=states, scale=share.scale), key=sum)
-    if policy.stride > 1 and isinstance(found.theta, BinaryTheta):
+    if policy.stride > 1:
         # One tick of each stride stands for all of them.
-        sampling += largest_sampling_variance(found.theta, policy.stride) / (states * policy.stride)
+        sampling += _of_strides(found.theta, policy.stride) / (states * policy.stride)
     scope: Literal["cohort", "device"] = "cohort" if share.scope == "cohort" else "device"
     return _window(policy, share.window, scope, share.ticks, "calibrator", sampling, drawn)
+
+
+def _of_strides(theta: Theta, stride: int) -> float:
+    """The sampling variance of the worst chain of Θ, times the ticks."""
+    if isinstance(theta, BinaryTheta):
+        return largest_sampling_variance(theta, stride)
+    if isinstance(theta, RegimeTheta):
+        return theta.sampling_variance(stride)
+    raise TypeError(f"no stride is priced for {type(theta).__name__}")
 
 
 def _window(

@@ -230,7 +230,6 @@ def _epochs_in_words(account: StreamLedger) -> list[str]:
 
 
 def _misfit_in_words(account: StreamLedger) -> str:
-
     worst = account.misfit.worst if account.misfit else None
     if account.misfit is None:
         return "misfit: not measured yet"
@@ -242,7 +241,7 @@ def _misfit_in_words(account: StreamLedger) -> str:
     ):
         return (
             f"misfit: none beyond doubt over lags up to 40, but a correlation of {account.hidden:.2f} could be hidden; "
-            f"Θ is not narrowed above {MOST_UNDETECTABLE:g}"
+            f"slow chains stay in Θ above {MOST_UNDETECTABLE:g}"
         )
     if worst is None:
         return "misfit: none beyond doubt over lags up to 40"

@@ -2,8 +2,9 @@
 
 The start is what the policy asserts of the chains at all lags. What is learned, and what the misfit makes of it, is cut
 to the start, and widens it only where it clearly excludes it: Θ then holds both. It always contains the floor. As long
-as a large misfit could be undetected, nothing is narrowed: detected later, it would put what was released in the
-meantime over budget.
+as a large misfit could be undetected, Θ keeps all chains that one would bring back: detected later, it would otherwise
+put what was released in the meantime over budget. For first-order chains that is the whole start, for listed chains
+with regimes those that are slower.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hushmq.calibrator.models.misfit import Misfit
 
 MOST_UNDETECTABLE = 0.1
-"""Θ is not narrowed before an excess of this much correlation over long lags would have been detected."""
+"""Slow chains are not given up before an excess of this much correlation over long lags would have been detected."""
 
 
 def theta_of_stream(db: Connection, stream: str, policy: StreamPolicy) -> Theta:
@@ -97,4 +98,6 @@ def _theta(learned: Region | None, model: AnyModel, *, start: Theta, floor: Thet
     theta: Theta = model.within(start, learned)
     if any(now.persistent_shares):
         theta = theta.hull(model.within(start, model.slowed(learned, now.persistent_shares)))
-    return theta.hull(floor if now.undetectable <= MOST_UNDETECTABLE else start.hull(floor))
+    if now.undetectable > MOST_UNDETECTABLE:
+        theta = theta.hull(model.while_hidden(start, learned))
+    return theta.hull(floor)

@@ -126,6 +126,10 @@ class CategoricalModel:
         """The part of it that the start allows; both where it clearly excludes the start."""
         return part_of_start(start, region, categorical_region.widened_theta(region))
 
+    def while_hidden(self, start: CategoricalTheta, region: CategoricalTheta) -> CategoricalTheta:
+        """All of the start: how slow the chains would have to be depends on the misfit."""
+        return start
+
     def read_region(self, tree: Mapping[str, Any]) -> CategoricalTheta:
         """A region is a Θ."""
         return self.read_theta(tree)

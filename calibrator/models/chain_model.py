@@ -91,6 +91,12 @@ class ChainModel(Protocol[T, R, N]):
         Where it clearly excludes all of it, a model whose regions can be priced has both; any other keeps the start.
         """
 
+    def while_hidden(self, start: T, region: R) -> T:
+        """What Θ keeps as long as a misfit could be undetected: all that it would have if one were found.
+
+        So a misfit that is detected later does not put over budget what was released in the meantime.
+        """
+
     def read_region(self, tree: Mapping[str, Any]) -> R:
         """The region whose `as_tree` this is, exactly."""
 

@@ -110,6 +110,10 @@ class RegimeModel:
         """The listed chains that the region leaves, never another one."""
         return chains_left(start, region)
 
+    def while_hidden(self, start: RegimeTheta, region: RegimeIntervals) -> RegimeTheta:
+        """What any misfit would bring back, however large it is."""
+        return self.within(start, self.slowed(region, ()))
+
     def read_region(self, tree: Mapping[str, Any]) -> RegimeIntervals:
         """`{"share": [low, high], "slow_share": …, "slow_rate": …, "fast_rate": …}`."""
         return RegimeIntervals.of_tree(tree)
@@ -137,15 +141,15 @@ class RegimeModel:
         return theta_message(theta)
 
     def unseen_variance(self, theta: RegimeTheta, ticks: int) -> float:
-        """None: every tick is published."""
-        return 0.0
+        """That of the worst listed chain (docs/theory-regimes.md, R4); devices are taken as independent."""
+        return theta.sampling_variance(self.stride) / (ticks * self.stride)
 
     def best_noise(
         self, theta: RegimeTheta, epsilon: float, adversary: Adversary, device_tilt: float, share: float
     ) -> BinaryNoise:
         """The noise of the largest tilts, or of what device-made windows leave of them."""
         try:
-            return _optimal_noise(theta, epsilon, adversary, device_tilt, share)
+            return _optimal_noise(theta, epsilon, adversary, device_tilt, share, stride=self.stride)
         except ValueError as error:
             raise Problem(f"{error}: raise ε, or the scale of device windows") from None
 

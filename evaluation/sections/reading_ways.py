@@ -16,7 +16,6 @@ from hushmq.evaluation.sections.recorded_windows import Counts, RecordedCohort, 
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.regimes import regime_noise
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain
 from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 from hushmq.pufferfish.thinning.theta_strides import largest_sampling_variance
@@ -160,7 +159,7 @@ def _sampling(theta: Theta, stride: int) -> float:
         return 0.0
     if isinstance(theta, BinaryTheta):
         return largest_sampling_variance(theta, stride)
-    return max(regime_noise.sampling_variance(member, stride) for member in theta.members)
+    return theta.sampling_variance(stride)
 
 
 def promised(cohort: RecordedCohort, *, rounds: int = 60) -> list[Promised]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain
+from hushmq.pufferfish.regimes.regime_sampling import sampling_variance
 from hushmq.pufferfish.regimes.regime_tilts import largest_tilts
 from hushmq.pufferfish.thinning.stride_search import StridedNoise, least_error, tried_strides
 
@@ -40,21 +41,6 @@ def share_variance(chain: RegimeChain, noise: BinaryNoise, stride: int) -> float
     ones = chain.ones
     flips = (1 - ones) * noise.rho0 * (1 - noise.rho0) + ones * noise.rho1 * (1 - noise.rho1)
     return stride * flips / noise.signal**2 + sampling_variance(chain, stride)
-
-
-def sampling_variance(chain: RegimeChain, stride: int) -> float:
-    """The part of `share_variance` that is there without noise: every `stride`-th tick stands for all of them."""
-    kernel = np.array(chain.kernel)
-    thinned = np.linalg.matrix_power(kernel, stride)
-    return max(0.0, stride * _long_run_variance(chain, thinned) - _long_run_variance(chain, kernel))
-
-
-def _long_run_variance(chain: RegimeChain, kernel: np.ndarray) -> float:
-    """Σ over all lags of the covariance of the bits of two ticks, by the fundamental matrix."""
-    law = np.array(chain.stationary)
-    bits = np.arange(len(law)) % 2 - chain.ones
-    summed = np.linalg.solve(np.eye(len(law)) - kernel + law[None, :], bits)
-    return float(2 * (law * bits) @ summed - (law * bits) @ bits)
 
 
 def window_moments(chain: RegimeChain, ticks: int) -> tuple[float, float]:

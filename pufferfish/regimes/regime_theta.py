@@ -88,6 +88,12 @@ class RegimeTheta:
         high = ((1 - min(q), max(q)), (max(r), 1 - min(r)))
         return low, high
 
+    def sampling_variance(self, stride: int) -> float:
+        """The variance of a share of every `stride`-th tick about that of all ticks, times these: the worst chain's."""
+        from hushmq.pufferfish.regimes.regime_sampling import sampling_variance  # noqa: PLC0415  # a device needs none
+
+        return max(sampling_variance(member, stride) for member in self.members)
+
     def contains(self, other: Theta) -> bool:
         """Whether every chain of the other Θ is one of these."""
         return isinstance(other, RegimeTheta) and set(other.members) <= set(self.members)

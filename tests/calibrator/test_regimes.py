@@ -55,6 +55,12 @@ def stream_policy(**changes: Any) -> StreamPolicy:
     return StreamPolicy(**(fields | changes))
 
 
+@pytest.fixture(params=[1, 5])
+def stride(request: pytest.FixtureRequest) -> int:
+    """Every tick is published, or one of five."""
+    return int(request.param)
+
+
 def follow(at: Desk, **changes: Any) -> NoiseSetting:
     policy = Policy(version=1, cohort="test", streams={STREAM: stream_policy(**changes)})
     at.cohort.receive([Arrived(TOPICS.policy, signed(policy))])
@@ -62,7 +68,7 @@ def follow(at: Desk, **changes: Any) -> NoiseSetting:
 
 
 def window(at: Desk, number: int) -> None:
-    """Three devices send a window, and the clock moves past its end and the grace."""
+    """Three devices send a window of so many strides, and the clock moves past its end and the grace."""
     first = START + number * TICKS
     at.clock.tick = first + TICKS + 1
     for device in range(3):
@@ -144,10 +150,25 @@ def test_a_setting_is_made_that_the_device_accepts(tmp_path: Path, windows: dict
     assert caught.value.reason is Reason.THETA_NARROWER_THAN_FLOOR
 
 
-def test_windows_are_released_charged_and_verified(tmp_path: Path) -> None:
+def test_a_setting_for_a_stride_has_more_signal_and_is_refused_for_every_tick(tmp_path: Path) -> None:
+    """The device prices the published ticks as far apart as they are."""
+    with desk(sqlite(tmp_path)) as at:
+        every = follow(at)
+    with desk(sqlite(tmp_path / "strided")) as at:
+        setting = follow(at, stride=5)
+        stream = at.cohort.policy.streams[STREAM]
+    check_noise(setting, stream, TRUST)
+    assert binary_noise_of(setting.noise).signal > 1.5 * binary_noise_of(every.noise).signal
+    with pytest.raises(Rejected) as caught:
+        check_noise(setting, stream_policy(), TRUST)
+    assert caught.value.reason is Reason.LOSS_ABOVE_EPSILON
+
+
+def test_windows_are_released_charged_and_verified(tmp_path: Path, stride: int) -> None:
     """Releases of the cohort and of each device, within ε of the public under the start; verify recomputes it all."""
     with desk(sqlite(tmp_path)) as at:
-        follow(at)
+        # Clock and batches number strides.
+        follow(at, stride=stride, period_ms=1000 // stride, windows={"short": Window(ticks=stride * TICKS)})
         found: list[Release] = []
         for number in range(4):
             window(at, number)
@@ -156,6 +177,7 @@ def test_windows_are_released_charged_and_verified(tmp_path: Path) -> None:
         with at.engine.begin() as db:
             checks = {check.name: check.passed for check in verify_ledger(db, STREAM)}
     assert len(found) >= 4
+    assert {release.stride for release in found} == {stride}
     assert all(release.theta == theta_message(SET) for release in found)
     assert all(0.0 < release.loss <= 2.0 for release in found)
     assert all(checks.values())

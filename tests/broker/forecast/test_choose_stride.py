@@ -14,7 +14,11 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.theta_message import theta_message
 from hushmq.broker.forecast.choose_stride import choose_stride, stride_gain
 from hushmq.broker.forecast.message_traffic import traffic
+from hushmq.broker.forecast.policy_forecast import forecast
+from hushmq.broker.forecast.window_forecast import window_forecasts
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.regimes.regime_chain import RegimeChain
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 from tests.calibrator.site import STREAM, policy
 
 SLOW = Assumption(
@@ -81,3 +85,22 @@ def test_auto_in_a_file_becomes_a_number_and_stays_that_of_a_stream_in_use(tmp_p
     tree["streams"]["motion"]["stride"] = "often"
     with pytest.raises(Problem, match=r"streams\.motion\.stride"):
         check_policy(tree, path, version=1)
+
+
+def test_regimes_have_the_longest_stride_that_is_as_good() -> None:
+    """Its error is within 5% of the least of all strides that divide the window, and no longer one's is."""
+    chain = RegimeChain.of([[0.9, 0.1], [0.1, 0.9]], [(0.06, 0.2), (0.3, 0.04)])
+    theta = theta_message(RegimeTheta.of([chain]))
+    fields: dict[str, Any] = {
+        "theta": Assumption(start=theta, floor=theta),
+        "adversary": "prior",
+        "windows": {"minute": Window(ticks=24)},
+    }
+    found = choose_stride(policy(**fields), STREAM, devices=10)
+    errors = {}
+    for stride in (1, 2, 3, 4, 6, 8, 12, 24):
+        tried = policy(**fields, stride=stride).streams[STREAM]
+        (one,) = window_forecasts(tried, forecast(tried, theta.chains, devices=10), devices=10)
+        errors[stride] = one.standard_error
+    assert found == max(stride for stride, error in errors.items() if error <= 1.05 * min(errors.values()))
+    assert found > 1

@@ -19,6 +19,7 @@ from hushmq.pufferfish.regimes import regime_noise
 from hushmq.pufferfish.regimes.product_tilt import directed_loss, product_loss
 from hushmq.pufferfish.regimes.regime_bound import StridedRegimes
 from hushmq.pufferfish.regimes.regime_chain import RegimeChain, applied, power, stationary_law
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 from hushmq.pufferfish.regimes.regime_tilts import largest_tilts, loss
 from hushmq.pufferfish.regimes.regime_timeline import price
 from hushmq.pufferfish.timeline.entry import Entry
@@ -281,3 +282,22 @@ def test_moments_of_windows_are_sums_over_pairs_of_ticks(ticks: int) -> None:
     pairs = np.array([[lags[abs(s - t)] for s in range(2 * ticks)] for t in range(2 * ticks)])
     variance, across = pairs[:ticks, :ticks].mean(), pairs[:ticks, ticks:].mean()
     assert regime_noise.window_moments(N10, ticks) == pytest.approx((variance, across / variance), rel=1e-9)
+
+
+@pytest.mark.parametrize("stride", [2, 7, 40])
+def test_every_stride_th_tick_stands_for_all_with_the_stated_variance(stride: int) -> None:
+    """The variance of the difference of both means of a long window, summed over all pairs of its ticks."""
+    chain = RegimeChain.of([[0.95, 0.05], [0.02, 0.98]], [(0.05, 0.4), (0.5, 0.03)])
+    kernel, law = np.array(chain.kernel), np.array(chain.stationary)
+    bits = np.arange(len(law)) % 2 - chain.ones
+    ticks = 280 * stride if stride < 40 else 80 * stride
+    covariance, moved = np.empty(ticks), bits
+    for lag in range(ticks):
+        covariance[lag] = (law * bits) @ moved
+        moved = kernel @ moved
+    weights = np.full(ticks, -1 / ticks)
+    weights[::stride] += stride / ticks
+    both = np.correlate(weights, weights, "full")[ticks - 1 :]
+    summed = 2 * both @ covariance - both[0] * covariance[0]
+    assert RegimeTheta.of([chain]).sampling_variance(stride) == pytest.approx(ticks * summed, rel=0.02)
+    assert RegimeTheta.of([chain]).sampling_variance(1) == 0.0
