@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from hushmq.broker.contract.policy_message import Assumption
@@ -22,6 +24,8 @@ from hushmq.explain.figure_output import SUFFIXES, show
 from hushmq.plan.plan_words import plan_figure, plan_lines
 from hushmq.plan.planned_stream import PlannedStream, best_period, try_periods
 from hushmq.plan.read_recording import Recording, read_recording
+from hushmq.plan.recorded_theta import START, RecordedTheta
+from hushmq.pufferfish.adversary import Adversary
 
 EXAMPLES = """Needs no site and no broker; a recording stays on this machine. A window's error is half of the 95%
 interval of a share, at the worst share: ±0.5 is what no data tells.
@@ -30,8 +34,9 @@ examples:
   hushmq plan --lasting 9h,15h --states away,home --devices 200 --window week=7d
   hushmq plan --lasting 2s,2s --devices 8 --window minute=60s --window hour=1h --error 0.05
   hushmq plan --recording home.csv --column state --every 1min --devices 50 --window day=24h
+  hushmq plan --recording ada.csv --recording bo.csv --threshold 70 --every 1s --window hour=1h --per-device
   hushmq plan --lasting 2s,2s --window hour=1h --write policy.toml --picture plan.svg"""
-START, FLOOR = 2.0, 1.5
+FLOOR = 1.5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +47,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="how long each of two states lasts on average: 10min,2h",
     )
-    parser.add_argument("--recording", type=Path, metavar="FILE.csv", help="instead: one value for each row")
+    parser.add_argument(
+        "--recording",
+        type=Path,
+        action="append",
+        metavar="FILE.csv",
+        help="instead: one value for each row; may be repeated, one file for each device",
+    )
+    parser.add_argument(
+        "--regimes",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="whether Θ lists chains with hidden regimes, fitted to the recordings (default: where first-order "
+        "chains do not fit; not against the informed adversary)",
+    )
+    parser.add_argument(
+        "--made-by",
+        choices=("auto", "stream", "device"),
+        default="auto",
+        help="who makes releases: the calibrator from the noisy stream, or each device (default: what has the "
+        "least error for a recording, else the stream)",
+    )
     parser.add_argument("--column", metavar="NAME", help="its column (default: the last one)")
     parser.add_argument("--every", type=duration, metavar="TIME", help="how far apart its rows are")
     parser.add_argument(
@@ -72,6 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--public", type=positive, help="ε of the public (default: half of that)")
     parser.add_argument("--error", type=positive, metavar="X", help="say what reaches ±X in the first window")
     add_adversary(parser)
+    parser.set_defaults(adversary=None)
     parser.add_argument("--cohort", default="home", help="name of the cohort in the policy (default: home)")
     parser.add_argument("--stream", default="presence", help="name of the stream (default: presence)")
     parser.add_argument("--write", type=Path, metavar="FILE.toml", help="write a commented policy")
@@ -83,7 +109,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    stream, allowed = _stream(args)
+    stream, allowed, reasons = _stream(args)
     window = next(iter(stream.windows))
     _check_files(args)
     tried: list[tuple[float, float]] = []
@@ -94,11 +120,15 @@ def run(args: argparse.Namespace) -> int:
     elif not allowed(args.period):
         raise Problem(f"--period: {in_words(args.period)} is no multiple of --every, {in_words(args.every)}")
     period = args.period or best_period(tried)
+    if reasons and sys.stderr.isatty() and not args.json:
+        print("pricing chains with regimes …", end="\r", file=sys.stderr, flush=True)
+    stream, why = _maker(args, stream, period)
+    reasons += why
     plan = stream.plan(period)
     reached = None if args.error is None else _reach(stream, plan, window, args.error)
     if reached is not None and args.epsilon is None and reached["epsilon"] is not None:
         plan = stream.plan(period, reached["epsilon"])
-    lines = plan_lines(stream, plan, period, args.period is None)
+    lines = plan_lines(stream, plan, period, args.period is None, reasons)
     if reached is not None:
         lines += _reach_words(stream, plan, window, args.error, reached)
     if args.write is not None:
@@ -108,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     if args.picture is not None:
         save_screen(args.picture, "hushmq plan", "\n".join(lines))
     if args.json:
-        tree = {"period": period, **plan.as_tree(), "reach": reached, "periods": tried}
+        tree = {"period": period, **plan.as_tree(), "reach": reached, "periods": tried, "reasons": reasons}
         print(json.dumps({stream.name: tree}, allow_nan=False))
     else:
         print("\n".join(lines))
@@ -117,8 +147,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], bool]]:
-    """Return what is asked, and which periods are possible."""
+def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], bool], list[str]]:
+    """Return what is asked, which periods are possible, and why Θ is what it is."""
     if (args.dwell is None) == (args.recording is None):
         raise Problem("--lasting: give either it, or --recording")
     if not 1 <= args.devices <= 10**7:
@@ -136,18 +166,17 @@ def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], 
         except ValueError as error:
             raise Problem(f"--{option}: {error}") from None
     assumption: Callable[[float], Assumption]
+    reasons: list[str] = []
+    adversary: Adversary = args.adversary or "informed"
     if args.recording is not None:
-        recording = _recording(args, names)
-        states, every = recording.names, float(args.every)
-        dwell = tuple(every * rows for rows in recording.dwell())
-
-        def assumption(period: float) -> Assumption:
-            return recording.assumption(max(1, round(period / every)), start=START, floor=1.0)
-
-        def allowed(period: float) -> bool:
-            steps = period / every
-            return steps > 0.999 and abs(steps - round(steps)) < 1e-6 and steps < len(recording.states) / 20
+        recorded = RecordedTheta.choose(_recordings(args, names), args.every, args.adversary, args.regimes)
+        states, dwell, adversary = recorded.recordings[0].names, recorded.dwell(), recorded.adversary
+        assumption, allowed, reasons = recorded.assumption, recorded.allowed, list(recorded.reasons)
+        if recorded.regimes is not None and args.period is None:
+            args.period = float(args.every)
     else:
+        if args.regimes == "yes":
+            raise Problem("--regimes: they are fitted to recordings: give --recording")
         times = _durations(args.dwell)
         states, dwell = names or ("low", "high"), times
         if len(states) != 2:
@@ -170,16 +199,43 @@ def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], 
         scopes=("cohort", "device") if args.per_device else ("cohort",),
         epsilon=operator,
         public=args.public or operator / 2,
-        adversary=args.adversary,
+        adversary=adversary,
         devices=args.devices,
+        by_devices=args.made_by == "device",
     )
-    return stream, allowed
+    return stream, allowed, reasons
 
 
-def _recording(args: argparse.Namespace, names: tuple[str, ...] | None) -> Recording:
+def _recordings(args: argparse.Namespace, names: tuple[str, ...] | None) -> list[Recording]:
     if args.every is None:
         raise Problem("--every: missing; say how far apart the rows of the recording are, such as 1min")
-    return read_recording(args.recording, args.column, names, args.threshold)
+    found = [read_recording(path, args.column, names, args.threshold) for path in args.recording]
+    for path, one in zip(args.recording, found, strict=True):
+        if one.names != found[0].names:
+            raise Problem(f"--recording: {path} has other states than the first one: name them with --states")
+    return found
+
+
+def _maker(args: argparse.Namespace, stream: PlannedStream, period: float) -> tuple[PlannedStream, list[str]]:
+    """Return the stream with the maker of its releases that has the least error at first, and why."""
+    if args.made_by != "auto" or args.recording is None or args.error is not None:
+        return stream, []
+    errors: dict[bool, float] = {}
+    for by_devices in (False, True):
+        try:
+            tried = replace(stream, by_devices=by_devices)
+            errors[by_devices] = tried.error(tried.plan(period))
+        except Problem:
+            errors[by_devices] = math.inf
+    chosen = errors[True] < errors[False]
+    times = math.exp(abs(errors[True] - errors[False])) if math.isfinite(max(errors.values())) else math.inf
+    words = (
+        "each device counts and releases its windows",
+        "the calibrator makes releases from the noisy stream",
+    )
+    mine, other = words if chosen else words[::-1]
+    why = f"{mine}: at first, errors are {times:.2g} times as large if {other}"
+    return replace(stream, by_devices=chosen), [f"{why}; nothing is learned" if chosen else why]
 
 
 def _durations(text: str) -> tuple[float, float]:

@@ -15,7 +15,9 @@ LEAST_FACTOR = 100
 """The picture goes from so many times fewer to so many times more devices."""
 
 
-def plan_lines(stream: PlannedStream, plan: StreamPlan, period: float, chosen: bool) -> list[str]:
+def plan_lines(
+    stream: PlannedStream, plan: StreamPlan, period: float, chosen: bool, reasons: Sequence[str] = ()
+) -> list[str]:
     """Return what the plan says, without what would reach a wanted error."""
     dwell = ", ".join(
         f"{name} {in_words(seconds)}" for name, seconds in zip(stream.states, stream.dwell, strict=True)
@@ -27,6 +29,7 @@ def plan_lines(stream: PlannedStream, plan: StreamPlan, period: float, chosen: b
         f"a state every {in_words(period)}{' (the best for the first window)' if chosen else ''}"
         f"{f', of which one of {stride} is published (the best for all windows)' if stride > 1 else ''}",
     ]
+    lines += reasons
     if plan.best is not None:
         first = (
             f"nothing can be published: {plan.why_not}" if plan.first is None else plan.first.noise.in_words()

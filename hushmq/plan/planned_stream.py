@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ PERIODS = (
     *(60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10_800, 14_400, 21_600, 28_800, 43_200, 86_400),
 )
 """Periods that are tried, in seconds."""
+ROOM = 1e-5
+"""The part of a scale that is added for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class PlannedStream:
     public: float
     adversary: Adversary
     devices: int
+    by_devices: bool = False
+    """Whether each device counts and releases its windows itself, rather than the calibrator from the stream."""
 
     def policy(self, period: float, epsilon: float | None = None, *, every_tick: bool = False) -> Policy:
         """Return the policy at a period, with the best stride or for every tick.
@@ -55,6 +60,7 @@ class PlannedStream:
             if seconds < period * (1 - 1e-9):
                 raise Problem(f"--window: {name} is shorter than the period, {period:g} s")
         operator = self.epsilon if epsilon is None else epsilon
+        lengths = {name: max(1, round(seconds / period)) for name, seconds in self.windows.items()}
         stream = StreamPolicy.model_validate(
             {
                 "states": self.states,
@@ -63,14 +69,14 @@ class PlannedStream:
                 "adversary": self.adversary,
                 "epsilon": Audiences(operator=operator, public=operator * self.public / self.epsilon),
                 "windows": {
-                    name: Window.model_validate(
-                        {"ticks": max(1, round(seconds / period)), "scopes": self.scopes}
-                    )
-                    for name, seconds in self.windows.items()
+                    name: Window.model_validate({"ticks": ticks, "scopes": self.scopes})
+                    for name, ticks in lengths.items()
                 },
                 "theta": self.assumption(period),
             }
         )
+        if self.by_devices:
+            stream = _made_by_devices(stream, lengths)
         every = Policy(version=1, cohort=self.cohort, streams={self.name: stream})
         return every if every_tick else best_strides(every, devices=self.devices)
 
@@ -79,6 +85,11 @@ class PlannedStream:
         policy = self.policy(period, epsilon, every_tick=every_tick)
         return plan_policy(policy, {self.name: self.devices})[self.name]
 
+    def error(self, plan: StreamPlan) -> float:
+        """Return the mean logarithm of the errors asked for, before anything is learned; infinite where nothing is."""
+        found = [one.standard_error for one in plan.first_windows if one.scope in self.scopes]
+        return sum(map(math.log, found)) / len(found) if found else math.inf
+
     def width(self, plan: StreamPlan, window: str) -> float:
         """Return the half-width of a window's interval for the first scope that was asked for, once Θ is learned."""
         return next(
@@ -86,6 +97,20 @@ class PlannedStream:
             for one in plan.best_windows
             if one.window == window and one.scope == self.scopes[0]
         )
+
+
+def _made_by_devices(stream: StreamPolicy, lengths: Mapping[str, int]) -> StreamPolicy:
+    """Return the stream whose devices count the windows themselves, with the least noise that keeps the public's ε.
+
+    They share the tilt of one tick equally, and nothing is left for learning. Raises Problem where there is no tilt.
+    """
+    tilt = stream.theta.start.chains.window_tilt("least-noise", stream.epsilon.public, stream.adversary)
+    if not tilt > 0:
+        raise Problem("--public: no window of a device is within it: chains of Θ may mix too slowly")
+    scale = float(f"{stream.counts_changed * len(lengths) / tilt * (1 + ROOM):.6g}")
+    made = {name: {"ticks": ticks, "scale": scale} for name, ticks in lengths.items()}
+    tree = stream.model_dump() | {"windows": {}, "device_windows": made}
+    return StreamPolicy.model_validate(tree)
 
 
 def try_periods(

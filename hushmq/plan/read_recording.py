@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hushmq.broker.contract.policy_message import Assumption
 from hushmq.broker.contract.problem import Problem
@@ -19,6 +20,7 @@ from hushmq.broker.contract.theta_message import (
     CategoricalThetaMessage,
     Interval,
     ThetaMessage,
+    theta_message,
 )
 from hushmq.pufferfish.inference.clopper_pearson import lower_confidence_bound, upper_confidence_bound
 
@@ -71,6 +73,21 @@ class Recording:
             )
             found.append(self.states.count(x) / begun)
         return found
+
+
+def hull_of(assumptions: Sequence[Assumption]) -> Assumption:
+    """Return what contains all of them: every chain that one of several recordings may have."""
+    return Assumption(
+        start=_hull([one.start for one in assumptions]), floor=_hull([one.floor for one in assumptions])
+    )
+
+
+def _hull(thetas: Sequence[ThetaMessage]) -> ThetaMessage:
+    found: Any = thetas[0].chains  # all of them are of one class
+    for one in thetas[1:]:
+        found = found.hull(one.chains)
+    message: ThetaMessage = theta_message(found)
+    return message
 
 
 def _digits(value: float) -> float:

@@ -1,0 +1,95 @@
+"""Θ of a stream from recordings: first-order chains where they fit, else chains with hidden regimes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hushmq.broker.contract.policy_message import Assumption
+from hushmq.broker.contract.problem import Problem
+from hushmq.broker.contract.theta_message import theta_message
+from hushmq.plan.read_recording import Recording, hull_of
+from hushmq.pufferfish.adversary import Adversary
+
+START = 2.0
+"""Θ before any evidence is wider than what was fitted by this factor both ways."""
+ENOUGH = 3
+"""With so many recordings Θ lists their chains with regimes as they are: how people differ is seen in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTheta:
+    """Recordings of the same states, rows `every` seconds apart, and the class of chains that was chosen for them."""
+
+    recordings: Sequence[Recording]
+    every: float
+    adversary: Adversary
+    regimes: Assumption | None = None
+    """Chains with regimes, for the recordings' own period; None for first-order chains."""
+    reasons: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def choose(
+        cls,
+        recordings: Sequence[Recording],
+        every: float,
+        adversary: Adversary | None,
+        regimes: Literal["auto", "yes", "no"],
+    ) -> RecordedTheta:
+        """Take regimes where they are asked for, or where recordings are no first-order chains; Problem if none fit.
+
+        The informed adversary is not covered for regimes, so that one keeps to first order unless it is the default.
+        """
+        plain = cls(recordings, every, adversary or "informed")
+        if regimes == "no" or (
+            regimes == "auto" and (len(recordings[0].names) != 2 or adversary == "informed")
+        ):
+            return plain
+        if len(recordings[0].names) != 2 or adversary == "informed":
+            raise Problem(
+                "--regimes: they are for two states, and against the prior or the undecided adversary"
+            )
+        try:
+            from hushmq.plan.fit_regimes import MISFIT, fit_regimes, listed  # noqa: PLC0415  # needs numpy
+
+            fits = [fit_regimes(one.states) for one in recordings]
+            excess = max(one.excess for one in fits)
+            if regimes == "auto" and excess <= MISFIT:
+                return plain
+            start, floor = listed(fits, slower=1.0 if len(fits) >= ENOUGH else START)
+        except (ImportError, ValueError) as error:
+            if regimes == "yes":
+                raise Problem(f"--regimes: {error}") from None
+            return plain
+        slowest = max(1 / one.coordinates.slow_rate for one in fits)
+        against = adversary or "prior"
+        reasons = [
+            f"Θ is {start.in_brief()}: over some lags the states are correlated by {excess:.2f} more than first-order "
+            f"chains have them; the slowest regimes last some {slowest * every:.3g} s",
+            f"the {against} adversary: who knows states besides is not covered for regimes",
+        ]
+        if len(fits) >= ENOUGH:
+            reasons.append(
+                f"Θ has the chains of these {len(fits)} recordings and quicker ones: nobody slower is covered"
+            )
+        assumption = Assumption(start=theta_message(start), floor=theta_message(floor))
+        return cls(recordings, every, against, assumption, tuple(reasons))
+
+    def assumption(self, period: float) -> Assumption:
+        """Return Θ at a period; Problem where the rows are too few for it."""
+        if self.regimes is not None:
+            return self.regimes
+        steps = max(1, round(period / self.every))
+        return hull_of([one.assumption(steps, start=START, floor=1.0) for one in self.recordings])
+
+    def allowed(self, period: float) -> bool:
+        """Whether Θ can be had at this period: every so many rows, or with regimes every row."""
+        steps = period / self.every
+        most = 1.001 if self.regimes is not None else min(len(one.states) for one in self.recordings) / 20
+        return steps > 0.999 and abs(steps - round(steps)) < 1e-6 and steps < most
+
+    def dwell(self) -> tuple[float, ...]:
+        """Return how many seconds each state lasts on average."""
+        each = [one.dwell() for one in self.recordings]
+        return tuple(self.every * sum(column) / len(column) for column in zip(*each, strict=True))
