@@ -1,9 +1,11 @@
 """The heart-rate recordings N1–N11 replayed as a cohort: real agents, a real broker and the real calibrator.
 
 `python -m hushmq.evaluation.replay.replay_recordings` writes every recording to a file, one beat a line, and starts a
-NATS server, one agent for each (source `file` with `replay`, one line a tick), and a calibrator, as processes. A
-policy is pushed with `hushmq push`. A listener with the rights of ops records all messages; at the end the releases are
-compared with the recordings, and docs/replay.md and its picture are written. The noise is not seeded, so runs differ.
+NATS server, one agent for each (source `file` with `replay`, one line a tick), and a calibrator, as processes. The
+policy is `hushmq plan`'s, from the recordings of a pilot, and pushed with `hushmq push`: once for releases of each
+device, once for those of the cohort alone. A listener with the rights of ops records all messages; at the end the
+releases are compared with the recordings, and docs/replay.md and its picture are written. The noise is not seeded, so
+runs differ. It takes 25 minutes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from hushmq.agent.stream import phase_of
 from hushmq.broker.contract.messages import Batch, LedgerState, NoiseSetting, Release, decode
 from hushmq.broker.contract.noise_message import binary_noise_of
 from hushmq.broker.contract.packing import unpack
@@ -37,6 +40,7 @@ from hushmq.evaluation.replay.replay_site import (
     Sleeper,
     States,
     command_output,
+    planned,
     push_policy,
     read,
     replay_broker,
@@ -48,8 +52,10 @@ from hushmq.setup.child_processes import ChildProcesses
 
 DATA = Path("../shared/data/meditation/normal_N1-N11.csv.gz")
 PATIENCE_S = 60.0
-MOST_LINES = 4_000
+MOST_LINES = 30_000
 """The largest number of lines that a device may skip before it has its first noise setting."""
+ALIGNED = 8_000
+"""So many states of a device are compared with its recording, to find where it began."""
 
 
 @dataclass(slots=True)
@@ -129,29 +135,42 @@ class ReplayResult:
     def __post_init__(self) -> None:
         """Determines these lines: the offset at which sanitized and true states agree best."""
         for sleeper in self.sleepers:
-            self.lines[sleeper.name] = _first_line(sleeper, self.received.batches[sleeper.name])
+            self.lines[sleeper.name] = _first_line(sleeper, self.received.batches[sleeper.name], self.stride)
 
     def noise(self, version: int) -> BinaryNoise:
         return binary_noise_of(self.received.settings[version].noise)
 
+    @property
+    def stride(self) -> int:
+        """Of so many beats one is published; batches and releases number strides."""
+        return next((one.stride for one in self.received.releases.values()), 1)
+
     def truth(self, sleeper: Sleeper, first: int, last: int) -> States:
-        """The true states of the ticks first … last that the device has sent."""
+        """The true states of all beats of the strides first … last that the device has sent."""
         start, end = self.received.first[sleeper.name], self.received.last[sleeper.name]
         low, high = max(first, start), min(last, end)
         if low > high:
             return np.zeros(0, dtype=np.uint8)
-        line = self.lines[sleeper.name] - start
-        return sleeper.truth(low + line, high + line)
+        line = self.lines[sleeper.name] - start * self.stride
+        return sleeper.truth(low * self.stride + line, (high + 1) * self.stride - 1 + line)
+
+    def published(self, sleeper: Sleeper, first: int, last: int) -> States:
+        """Of these the beats that were published."""
+        return self.truth(sleeper, first, last)[phase_of(sleeper.name, self.stride) :: self.stride]
 
 
-def _first_line(sleeper: Sleeper, batches: Sequence[Batch]) -> int:
+def _first_line(sleeper: Sleeper, batches: Sequence[Batch], stride: int) -> int:
     start = min(batch.first for batch in batches)
-    scores = np.zeros(MOST_LINES)
-    for batch in batches:
+    scores, seen = np.zeros(MOST_LINES), 0
+    for batch in sorted(batches, key=lambda one: one.first):
+        if seen >= ALIGNED:
+            break
         sent = np.frombuffer(unpack(batch.states, batch.count), dtype=np.uint8)
-        true = sleeper.truth(batch.first - start, batch.last - start + MOST_LINES - 1)
-        shifted = np.lib.stride_tricks.sliding_window_view(true, batch.count)
-        scores += (shifted == sent).sum(axis=1)
+        begin, end = (batch.first - start) * stride, (batch.last + 1 - start) * stride
+        true = sleeper.truth(begin, end + MOST_LINES - 1)
+        shifted = np.lib.stride_tricks.sliding_window_view(true, MOST_LINES)[: end - begin]
+        scores += (shifted[phase_of(sleeper.name, stride) :: stride] == sent[:, None]).sum(axis=0)
+        seen += batch.count
     return int(scores.argmax())
 
 
@@ -193,15 +212,16 @@ def _wait_for_the_last_window(
         stage.restart_ended()
         time.sleep(1.0)
         begun = len(received.first) == devices and max(received.first.values())
-        result = max(received.last.values(), default=0) - begun if begun else 0
-        released = [first for scope, first in list(received.releases) if scope == "cohort"]
+        stride = next((one.stride for one in list(received.releases.values())), 1)
+        result = (max(received.last.values(), default=0) - begun) * stride if begun else 0
+        released = [first * stride for scope, first in list(received.releases) if scope == "cohort"]
         report(
             f"{max(0, result):,} of {plan.ticks:,} ticks, {len(released)} windows, {len(received.settings)} settings"
         )
         if received.stopped is not None:
             return
         if begun and released:
-            end = (begun + plan.ticks) // plan.window * plan.window
+            end = (begun * stride + plan.ticks) // plan.window * plan.window
             if max(released) + plan.window >= end:
                 return
     raise Problem(f"the last window was not released in time; heard {len(received.releases)} releases")
@@ -212,7 +232,7 @@ def agreement(result: ReplayResult, sleeper: Sleeper) -> tuple[float, float]:
     equal = expected = total = 0.0
     for batch in result.received.batches[sleeper.name]:
         sent = np.frombuffer(unpack(batch.states, batch.count), dtype=np.uint8)
-        true = result.truth(sleeper, batch.first, batch.last)
+        true = result.published(sleeper, batch.first, batch.last)
         noise = result.noise(batch.noise)
         equal += float((sent == true).sum())
         expected += float(np.where(true == 1, 1 - noise.rho1, 1 - noise.rho0).sum())
@@ -236,25 +256,42 @@ def _progress_reporter() -> Callable[[str], None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the replay and writes the page."""
+    """Runs both replays and writes the page."""
     from hushmq.evaluation.replay.replay_page import write  # noqa: PLC0415  # it reads from this module, and draws
 
     parser = argparse.ArgumentParser(
         prog="python -m hushmq.evaluation.replay.replay_recordings", description=__doc__
     )
     parser.add_argument("--data", type=Path, default=DATA, help="the recordings")
-    parser.add_argument("--ticks", type=int, default=34_000, help="beats to play of each (default 34000)")
-    parser.add_argument("--period-ms", type=int, default=3, help="of one beat (default 3)")
+    parser.add_argument(
+        "--ticks", type=int, default=70_000, help="beats of each, releases by devices (default 70000)"
+    )
+    parser.add_argument("--period-ms", type=int, default=3, help="of one beat then (default 3)")
+    parser.add_argument(
+        "--cohort-ticks",
+        type=int,
+        default=1_034_000,
+        help="beats of each, releases of the cohort, at 1 ms a beat (default 1034000)",
+    )
     parser.add_argument("--window", type=int, default=2_000, help="beats in a window (default 2000)")
     parser.add_argument("--page", type=Path, default=Path("docs/replay.md"), help="default docs/replay.md")
     args = parser.parse_args(argv)
+    said: dict[str, list[str]] = {}
+    results = []
     try:
-        plan = ReplayPlan(args.ticks, args.period_ms, args.window)
-        result = run_replay(read(args.data), plan, _progress_reporter())
+        sleepers = read(args.data)
+        for name, ticks, period in (("device", args.ticks, args.period_ms), ("cohort", args.cohort_ticks, 1)):
+            with tempfile.TemporaryDirectory() as folder:
+                stream, said[name] = planned(
+                    Path(folder), sleepers, args.window, per_device=name == "device", period_ms=period
+                )
+            plan = ReplayPlan(stream, ticks, args.window)
+            results.append(run_replay(sleepers, plan, _progress_reporter()))
     except Problem as problem:
         print(f"replay: {problem}", file=sys.stderr)
         return 2
-    write(result, args.page)
+    by_devices, of_cohort = results
+    write(by_devices, of_cohort, said, args.page)
     print(f"{args.page}: written")
     return 0
 

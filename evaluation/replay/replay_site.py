@@ -7,10 +7,12 @@ import gzip
 import io
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +23,14 @@ from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.provision.access_rights import Identity, Site
 from hushmq.broker.provision.broker_process import write_private
 from hushmq.broker.provision.nats import NatsServer
-from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 
 States = NDArray[np.uint8]
 
 COHORT, STREAM, WINDOW = "sleepers", "heart-rate", "stretch"
-START, FLOOR = BinaryTheta(0.01, 0.45, 0.015, 0.45), BinaryTheta(0.09, 0.1, 0.1, 0.12)
-EPSILON_OPERATOR, EPSILON_PUBLIC = 10.0, 5.0
-GRACE_S = 6.0
+EPSILON_OPERATOR, EPSILON_PUBLIC = 4.0, 2.0
+PILOTS = ("n1", "n5", "n10")
+"""Whose recordings `hushmq plan` is given: those that CGSSY's authors published with their code."""
+GRACE_S = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +69,14 @@ def read(data: Path) -> list[Sleeper]:
 class ReplayPlan:
     """The length, the speed and the windows of the replay."""
 
+    stream: Mapping[str, Any]
+    """The stream's policy, as in a policy file."""
     ticks: int = 34_000
-    period_ms: int = 3
     window: int = 2_000
+
+    @property
+    def period_ms(self) -> int:
+        return int(self.stream["period_ms"])
 
 
 Keys = tuple[PrivateKey, PrivateKey]
@@ -123,39 +130,42 @@ def write_agent(folder: Path, server: NatsServer, keys: Keys, sleeper: Sleeper) 
     return path
 
 
+def planned(
+    folder: Path, sleepers: Sequence[Sleeper], plan_window: int, *, per_device: bool, period_ms: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The stream's policy as `hushmq plan` writes it from the pilot's recordings, and what it says.
+
+    One beat counts as a second there; the replay's period is shorter, and nothing else of the policy depends on it.
+    """
+    arguments = []
+    for sleeper in sleepers:
+        if sleeper.name in PILOTS:
+            recording = folder / f"{sleeper.name}.csv"
+            recording.write_text("\n".join(f"{rate:.4f}" for rate in sleeper.rates) + "\n")
+            arguments += ["--recording", str(recording)]
+    path = folder / f"planned-{'device' if per_device else 'cohort'}.toml"
+    said = command_output(
+        *("plan", *arguments, "--every", "1s", "--threshold", "0", "--states", "below,above"),
+        *("--devices", str(len(sleepers)), "--window", f"{WINDOW}={plan_window}s", "--stream", STREAM),
+        *("--epsilon", str(EPSILON_OPERATOR), "--public", str(EPSILON_PUBLIC), "--write", str(path)),
+        *(("--per-device",) if per_device else ()),
+    )
+    stream = tomllib.loads(path.read_text())["streams"][STREAM] | {"period_ms": period_ms}
+    return stream, [line for line in said.splitlines() if str(folder) not in line]
+
+
 def push_policy(folder: Path, server: NatsServer, plan: ReplayPlan, *, devices: int) -> None:
     """Pushes the policy with `hushmq push` once every device is connected."""
     path = folder / "policy.json"
-    path.write_text(
-        json.dumps(
-            {
-                "cohort": COHORT,
-                "streams": {
-                    STREAM: {
-                        "states": ["below", "above"],
-                        "period_ms": plan.period_ms,
-                        "stride": 1,
-                        "discretiser": {"kind": "threshold", "at": 0.0},
-                        "theta": {"start": _theta(START), "floor": _theta(FLOOR)},
-                        "epsilon": {"operator": EPSILON_OPERATOR, "public": EPSILON_PUBLIC},
-                        "windows": {WINDOW: {"ticks": plan.window, "scopes": ["cohort", "device"]}},
-                    }
-                },
-            }
-        )
-    )
+    path.write_text(json.dumps({"cohort": COHORT, "streams": {STREAM: plan.stream}}))
     answer = command_output(
-        *("push", str(path), "--key", str(folder / "ops.key"), "--yes", "--json", "--timeout", "60"),
+        *("push", str(path), "--key", str(folder / "ops.key"), "--yes", "--json", "--timeout", "120"),
         *("--broker", f"mqtt://{server.host}:{server.port}", "--username", "ops"),
         *("--password-file", str(folder / "ops.password")),
     )
     applied = [name for name, one in json.loads(answer)["devices"].items() if one["state"] == "applied"]
     if len(applied) > devices:
         raise Problem(f"{len(applied)} devices have applied the policy, there are {devices}")
-
-
-def _theta(theta: BinaryTheta) -> dict[str, dict[str, float]]:
-    return {"q": {"low": theta.q_low, "high": theta.q_high}, "r": {"low": theta.r_low, "high": theta.r_high}}
 
 
 def command_output(*arguments: str) -> str:
