@@ -62,7 +62,7 @@ def shown_of(pid: int) -> bytes:
     """What others on the machine can see of a process; nothing where it has ended."""
     try:
         return b"".join(Path(f"/proc/{pid}/{what}").read_bytes() for what in ("cmdline", "environ"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return b""
 
 
