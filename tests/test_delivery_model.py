@@ -38,7 +38,7 @@ from hushmq.calibrator.store import tables as store
 from tests.calibrator.site import STREAM, batch, states
 
 PARTS = 2
-RUNS = int(os.environ.get("HUSHMQ_MODEL_RUNS", "104"))
+RUNS = int(os.environ.get("HUSHMQ_MODEL_RUNS", "100"))
 STEPS = 100
 START = 1_000
 FAST = Path("/dev/shm")  # noqa: S108
@@ -70,6 +70,7 @@ class Delivery(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        Delivery.steps -= 1  # the invariants hold before the first step, too, which is none
         self.device = f"d{next(_numbers)}"
         self.folder = Path(tempfile.mkdtemp(prefix="hushmq-model-", dir=FAST if FAST.is_dir() else None))
         self.outbox = self._outbox()
@@ -265,16 +266,23 @@ class Delivery(RuleBasedStateMachine):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_order_of_faults_loses_a_tick_or_counts_it_twice(part: int) -> None:
-    """Hypothesis searches for an order of rules after which an invariant does not hold, 10,000 steps in all."""
-    began = Delivery.steps
-    run_state_machine_as_test(
-        seed(part)(type(f"Delivery{part}", (Delivery,), {})),
-        settings=settings(
-            max_examples=-(-RUNS // PARTS),
-            stateful_step_count=STEPS,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-    assert Delivery.steps - began >= min(RUNS, 100) * STEPS // PARTS
+    """Hypothesis searches for an order of rules after which an invariant does not hold, 10,000 steps in all.
+
+    Of the runs that it is asked for it ends some early and repeats some: it is asked again, with another seed, for what
+    is missing.
+    """
+    began, wanted = Delivery.steps, RUNS * STEPS // PARTS
+    for number in count():
+        missing = wanted - (Delivery.steps - began)
+        if missing <= 0:
+            break
+        run_state_machine_as_test(
+            seed(part + PARTS * number)(type(f"Delivery{part}", (Delivery,), {})),
+            settings=settings(
+                max_examples=-(-missing // STEPS),
+                stateful_step_count=STEPS,
+                deadline=None,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
