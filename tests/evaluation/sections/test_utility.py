@@ -163,12 +163,18 @@ class TestReal:
 
     @pytest.mark.slow
     def test_order(self, quick: Callable[..., Result]) -> None:
-        """From the device is better than from the stream, thinned better than not, smoothed no worse than either."""
+        """From the device is better than from the stream, thinned better than not, smoothed no worse than raw.
+
+        Nor worse than the long-run average, where Θ says what that is. A box of several sleepers' chains does not, and
+        a night has no releases before it: what no reader knows is not to be had from noise that hides it.
+        """
         rows = quick("utility").table("errors")
         errors = {(row["recordings"], row["Θ"]): row for row in rows}
         for row in rows:
             assert row[DEVICE] < row[STREAM]
-            assert row["stream, smoothed"] < 1.2 * min(row[STREAM], row["no data: the long-run average"])
+            assert row["stream, smoothed"] < 1.2 * row[STREAM]
+            if row["recordings"] != "heart rate" or not row["Θ"].startswith("first order"):
+                assert row["stream, smoothed"] < 1.2 * row["no data: the long-run average"]
         for name in ("heart rate", "activity", "power"):
             thinned, every = (errors[name, f"first order, {how}"] for how in ("thinned", "every tick"))
             assert thinned[STREAM] < every[STREAM]
