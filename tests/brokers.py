@@ -8,8 +8,16 @@ import time
 import pytest
 
 from hushmq.broker.contract.problem import Problem
+from hushmq.broker.provision.access_rights import Identity, Rights, Site
 from hushmq.broker.provision.broker_process import BrokerProcess
 from hushmq.broker.provision.mosquitto import executable
+
+
+class OpenSite(Site):
+    """A site at whose broker everybody may do everything."""
+
+    def rights(self, identity: Identity) -> Rights:
+        return Rights(("#",), ("#",))
 
 
 def has_mosquitto() -> bool:

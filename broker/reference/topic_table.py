@@ -71,9 +71,10 @@ CHANNELS = (
         "The ticks that are counted durably, so that the device may delete them.",
     ),
     Channel(
-        "status", "status/{device}", Status, True, ("device",),
+        "status", "status/{device}", Status, True, ("device", "ops"),
         ("ops", "calibrator", "console", "home-assistant"),
-        "Versions applied, versions refused with their reasons, ticks buffered and dropped; also the last will.",
+        "Versions applied, versions refused with their reasons, ticks buffered and dropped; also the last will. "
+        "Ops clear that of a device to be forgotten.",
     ),
     Channel(
         "release", "release/{stream}/{window}/{scope}", Release, True, ("calibrator", "device"),

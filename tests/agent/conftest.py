@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hushmq.broker.provision.access_rights import Identity, Rights, Site
+from hushmq.broker.provision.access_rights import Identity
 from hushmq.broker.provision.broker_process import BrokerProcess
+from tests.brokers import OpenSite
 
 
 @pytest.fixture
-def gateway(
-    mosquitto: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[BrokerProcess]:
+def gateway(mosquitto: BrokerProcess, tmp_path: Path) -> Iterator[BrokerProcess]:
     """A local broker as used with zigbee2mqtt: one user with all rights."""
-    monkeypatch.setattr("hushmq.broker.provision.mosquitto.rights", lambda *_: Rights(("#",), ("#",)))
-    site = Site("local", (Identity("ops", "home", "home-secret"),))
+    site = OpenSite("local", (Identity("ops", "home", "home-secret"),))
     with type(mosquitto)(site, tmp_path / "gateway") as server:
         yield server

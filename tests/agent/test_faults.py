@@ -239,8 +239,7 @@ def test_publishes_that_the_broker_denies(
 
     broker.stop()
     with monkeypatch.context() as patch:
-        patch.setattr("hushmq.broker.provision.nats.rights", mute)
-        patch.setattr("hushmq.broker.provision.mosquitto.rights", mute)
+        patch.setattr("hushmq.broker.provision.access_rights.rights", mute)
         broker.start()
     config = write_config(tmp_path, broker.port)
     with settled(broker) as peer:

@@ -143,6 +143,8 @@ BAD = [
     "agent check-config --config {dir}/none.toml",
     "agent check-config --config {dir}/bytes",
     "agent run --config {dir}/empty",
+    "fleet", "fleet show", "fleet show --config {dir}/none.toml", "fleet show --config {dir}/text",
+    "fleet show --config {home}/calibrator.toml", "fleet verify --config {dir}/empty", "fleet add --config {dir}/empty",
     "agent status",
     "agent enroll {dir}/none.bundle",
     "agent enroll {dir}/text",

@@ -69,7 +69,7 @@ def test_a_refusal_of_an_older_setting_is_no_answer(
     refusal: Refusal | None, known: NoiseSetting, expected: Progress
 ) -> None:
     """Only the refusal of a setting made for this policy ends the roll-out of a device that has applied it."""
-    assert progress_of(applied_with(refusal), policy(3), {STREAM: known}) == expected
+    assert progress_of("wearable-1", applied_with(refusal), policy(3), {STREAM: known}) == expected
 
 
 def ledger(loss: float) -> LedgerState:

@@ -130,13 +130,13 @@ def test_what_is_not_comparable_is_left_out() -> None:
     )
     (alone,) = smooth([message], [[]])
     left_out = [
-        ReleasedShares(START - 40, 40, (0.1, 0.9), (0.01, 0.01)),
-        ReleasedShares(START - 20, 20, (0.1, 0.1, 0.8), (0.01, 0.01, 0.01)),
-        ReleasedShares(START - 20 * LONGEST, 20, (0.1, 0.9), (0.01, 0.01)),
-        ReleasedShares(START, 20, (0.1, 0.9), (0.01, 0.01)),
+        ReleasedShares(START - 40, 40, (0.1, 0.9), (0.01, 0.01), 1),
+        ReleasedShares(START - 20, 20, (0.1, 0.1, 0.8), (0.01, 0.01, 0.01), 1),
+        ReleasedShares(START - 20 * LONGEST, 20, (0.1, 0.9), (0.01, 0.01), 1),
+        ReleasedShares(START, 20, (0.1, 0.9), (0.01, 0.01), 1),
     ]
     assert smooth([message], [left_out]) == [alone]
-    used = ReleasedShares(START - 20 * (LONGEST - 1), 20, (0.1, 0.9), (0.01, 0.01))
+    used = ReleasedShares(START - 20 * (LONGEST - 1), 20, (0.1, 0.9), (0.01, 0.01), 1)
     assert smooth([message], [[used]]) != [alone]
     assert smooth([], []) == []
 

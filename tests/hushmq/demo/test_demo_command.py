@@ -22,14 +22,14 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from hushmq.__main__ import main
-from hushmq.broker.provision import nats as nats_broker
-from hushmq.broker.provision.access_rights import Identity, Rights, ServerTls, Site
+from hushmq.broker.provision.access_rights import Identity, ServerTls
 from hushmq.broker.provision.authority import Authority
 from hushmq.broker.provision.broker_process import BrokerProcess, free_port
 from hushmq.broker.provision.mosquitto import MosquittoServer, executable, password_line
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.demo.demo_broker import DemoBroker
 from hushmq.demo.demo_plan import make_plan, write_calibrator
+from tests.brokers import OpenSite
 
 PATIENCE = 120.0
 
@@ -153,12 +153,11 @@ def open_mosquitto(mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.fixture
-def nats_with_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NatsServer]:
+def nats_with_tls(tmp_path: Path) -> Iterator[NatsServer]:
     """A NATS with an authority of its own and one identity, "me", that may do everything."""
-    monkeypatch.setattr(nats_broker, "rights", lambda _cohort, _identity: Rights(("#",), ("#",)))
     authority = Authority.create(tmp_path / "authority")
     authority.issue_server(["127.0.0.1"])
-    site = Site("home", (Identity("ops", "me", "secret"),))
+    site = OpenSite("home", (Identity("ops", "me", "secret"),))
     with NatsServer(
         site, tmp_path / "nats", tls=ServerTls(*authority.server, authority.certificate)
     ) as server:
