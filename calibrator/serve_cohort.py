@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from hushmq.broker.contract.messages import LedgerState, encode
 from hushmq.broker.contract.tick_runs import TickRuns
+from hushmq.broker.contract.topics import parse
 from hushmq.broker.mqtt.connection import Offline
 from hushmq.calibrator.cohort import Cohort
 from hushmq.calibrator.health_report import HealthReport
@@ -169,6 +170,9 @@ class ServedCohort:
             self.cohort.mark_sent(acknowledged)
             for one in acknowledged:
                 self._topics.acknowledged(one.topic, one.payload)
+                address = parse(one.topic)
+                if address is not None and address.scope in self._forgotten:
+                    self._topics.clear(one.topic)  # it was on its way when the topic was cleared
             self._releases.replace(self.cohort.unsent())
 
     def _publish(self, outlet: Outlet, *, overwrite: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from sqlalchemy import func, insert, select
 from hushmq.broker.contract.messages import Release, Status, decode, encode
 from hushmq.broker.contract.policy_message import Window
 from hushmq.broker.provision.broker_process import BrokerProcess
-from hushmq.calibrator.ingest.inbox import Arrived
+from hushmq.broker.service.log import logger
+from hushmq.calibrator.ingest.inbox import Arrived, Inbox
 from hushmq.calibrator.ledger.verify_ledger import verify
 from hushmq.calibrator.roster.forgotten import ROWS, forget_device, forgotten_devices, topics_of
+from hushmq.calibrator.serve_cohort import ServedCohort
 from hushmq.calibrator.store import tables as store
 from hushmq.calibrator.store.open_database import open_store
 from tests.calibrator.conftest import Databases
@@ -119,6 +123,68 @@ def test_a_cleared_status_is_no_status(tmp_path: Path) -> None:
         with here.engine.begin() as db:
             forget_device(db, "d0")
         assert here.cohort.receive([Arrived(TOPICS.status("d0"), b"")]).forgotten == {"d0"}
+
+
+class HeldOutlet:
+    """A broker that retains what it is given, and acknowledges it when it is told to."""
+
+    connected = True
+
+    def __init__(self) -> None:
+        self.retained: dict[str, bytes] = {}
+        self._held: list[Callable[[], None]] = []
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        on_acknowledged: Callable[[], None] | None = None,
+    ) -> None:
+        assert retain
+        self.retained[topic] = payload
+        if on_acknowledged is not None:
+            self._held.append(on_acknowledged)
+
+    def acknowledge(self) -> None:
+        while self._held:
+            self._held.pop()()
+
+
+@pytest.mark.parametrize("acknowledged", ["before", "with", "after"])
+@pytest.mark.parametrize("published", [True, False])
+def test_a_release_on_its_way_does_not_come_back(tmp_path: Path, acknowledged: str, published: bool) -> None:
+    """Whenever its acknowledgement comes, and where it is published only after its topic was cleared."""
+    windows = {"short": Window(ticks=20, scopes=("device",))}
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt(policy(windows=windows))
+        here.window(0)
+        here.cohort.close_due()
+        inbox, outlet = Inbox(logger("error", "json", io.StringIO())), HeldOutlet()
+        served = ServedCohort(here.cohort, inbox, grace_s=1.0, seen_every_s=0.0)
+        gone, stays = (TOPICS.release(STREAM, "short", name) for name in ("d0", "d1"))
+        if published:
+            served.begin()
+            served.turn(outlet)
+            assert outlet.retained[gone]
+        if acknowledged == "before":
+            outlet.acknowledge()
+            served.turn(outlet)
+        with here.engine.begin() as db:
+            forget_device(db, "d0")
+        if not published:
+            served.begin()
+        inbox.put(Arrived(TOPICS.status("d0"), b""))
+        if acknowledged == "with":
+            outlet.acknowledge()
+        served.turn(outlet)
+        for _ in range(2):
+            outlet.acknowledge()
+            served.turn(outlet)
+        assert (outlet.retained[gone], outlet.retained[TOPICS.seen("d0")]) == (b"", b"")
+        assert outlet.retained[stays]
+        assert here.cohort.unsent() == []
 
 
 @pytest.mark.slow
