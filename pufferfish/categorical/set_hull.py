@@ -4,7 +4,7 @@ A step from D certifies the largest log (1 + g·a(S))/(1 + g·b(S)) with g = e^D
 and sets S of states (docs/theory-k.md, Theorem 8). With a(S) at most min(Σ_S a⁺, 1 − Σ_{not S} a⁻) and b(S) at least
 max(Σ_S b⁻, 1 − Σ_{not S} b⁺), every S and pair of states is a point (b, a). Of all points only those on the upper
 left of their convex hull are ever the largest, one after the other as D grows. A point is the step of a two-state chain
-with q = 1 − a and r = b, so that the whole step is a `ChangingSide`.
+with q = 1 − a and r = b, so that the whole step is a `ChangingSide`, unless q or r is 0.
 """
 
 from __future__ import annotations
@@ -26,21 +26,26 @@ if TYPE_CHECKING:
 MOST_STATES = 12
 """With more states there are too many sets."""
 
-_UNIT = 2.0**-50
-"""Exceeds the rounding error of an operation on numbers of at most 1."""
+_UNIT = 2.0**-52
+"""Twice the rounding error of an operation whose result is at most 2.
+
+A chain that hardly forgets is sensitive to more: a price may then exceed what its certificate proves.
+"""
 
 
-def step_sides(
-    np: ModuleType, intervals: TransitionIntervals, hops: Sequence[int]
-) -> Mapping[int, ChangingSide | None]:
-    """The steps of these lengths, in ascending order; None for one that does not forget."""
-    found: dict[int, ChangingSide | None] = {}
+Hull = Sequence[tuple[float, float]]
+"""The points (b, a) that may be the largest, from small D to large D: both fall."""
+
+
+def step_hulls(np: ModuleType, intervals: TransitionIntervals, hops: Sequence[int]) -> Mapping[int, Hull]:
+    """The steps of these lengths, in ascending order."""
+    found: dict[int, Hull] = {}
     first = np.array(intervals.low), np.array(intervals.high)
     power, length = _tightened(np, *first), 1
     for wanted in hops:
         while length < wanted:
             power, length = _times(np, first, power), length + 1
-        found[wanted] = _side_of(_hull(np, *power))
+        found[wanted] = _hull(np, *power)
     return found
 
 
@@ -68,8 +73,7 @@ def _times(np: ModuleType, first: tuple[Array, Array], after: tuple[Array, Array
     return _tightened(np, bounds[0], bounds[1])
 
 
-def _hull(np: ModuleType, low: Array, high: Array) -> list[tuple[float, float]]:
-    """The points (b, a) that may be the largest, from small D to large D: both fall."""
+def _hull(np: ModuleType, low: Array, high: Array) -> Hull:
     room = len(low) * _UNIT
     # Of all sets but that of none and that of all, which tell nothing; in the reverse order they are the complements.
     lows, highs = _sums_over_sets(np, low)[:, 1:-1], _sums_over_sets(np, high)[:, 1:-1]
@@ -112,7 +116,7 @@ def _bends(before: tuple[float, float], here: tuple[float, float], after: tuple[
     return (here[1] - before[1]) * (after[0] - here[0]) > (after[1] - here[1]) * (here[0] - before[0])
 
 
-def _side_of(hull: Sequence[tuple[float, float]]) -> ChangingSide | None:
+def side_of(hull: Hull) -> ChangingSide | None:
     """The step as pieces; None if a set is certain under one row or impossible under another."""
     if min(b for b, _ in hull) <= 0.0 or max(a for _, a in hull) >= 1.0:
         return None

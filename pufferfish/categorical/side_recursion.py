@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hushmq.pufferfish.categorical.contraction_side import HOPS, ContractionSide, Step
-from hushmq.pufferfish.categorical.hull_side import HullSide
 from hushmq.pufferfish.categorical.informed_side import InformedSide
 from hushmq.pufferfish.timeline.tilt_runs import to_nats
 
@@ -66,8 +65,8 @@ class RunBounds:
 class SideRecursion:
     """The recursion for R along one side of a stream, run by run."""
 
-    def __init__(self, side: ContractionSide | HullSide | InformedSide) -> None:
-        self._side: ContractionSide | HullSide = side.projective if isinstance(side, InformedSide) else side
+    def __init__(self, side: ContractionSide | InformedSide) -> None:
+        self._side: ContractionSide = side.projective if isinstance(side, InformedSide) else side
         self._informed = side if isinstance(side, InformedSide) else None
         self._endless_bounds: dict[int, tuple[_Steps, float]] = {}
         self._cache: dict[tuple[int, int, int, _NearestTicks], RunBounds] = {}

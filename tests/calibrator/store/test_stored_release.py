@@ -59,30 +59,36 @@ def ledger(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 @pytest.mark.slow
-def test_the_ledger_is_right_and_its_prices_only_rise(
+def test_the_ledger_is_right_and_only_prices_change(
     old: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """To the last digit as release 0.1 said: entries, Θ, devices, misfit; and it reaches its mark.
 
     Losses are too, but for two states: there release 0.1 priced each chain of Θ by itself, and a chain that changes
     in time within Θ costs more (docs/theory-world.md, W6). What was spent is then over budget, and verify says so.
+    For more states the hull of all sets proves a little less loss than the mixtures of release 0.1 did.
     """
     open_store(old).dispose()
     _, found = ledger(capsys, "verify", "--database", old)
     assert changed_checks(found["checks"], stored.said("verify")["checks"]) <= {
-        ("motion", name) for name in REPRICED
+        ("activity", "operator within budget now"),
+        *(("motion", name) for name in REPRICED),
     }
+    assert all(one["passed"] for one in found["checks"] if one["stream"] == "activity")
     code, found = ledger(capsys, "show", "--database", old)
     assert code == 0
     for stream, said in stored.said("show").items():
         mine = {key: found[stream][key] for key in said}
         for audience in ("operator", "public"):
-            assert mine[audience]["loss"] >= said[audience]["loss"] * (1 - 1e-12)
+            ratio = mine[audience]["loss"] / said[audience]["loss"] if said[audience]["loss"] else 1.0
+            assert (ratio >= 1 - 1e-12) if stream == "motion" else (0.998 <= ratio <= 1 + 1e-12)
             mine[audience] = {key: mine[audience][key] for key in said[audience]}
-        dearer = ("operator", "public", "history") if stream == "motion" else ()
-        kept = [key for key in said if key not in dearer]
-        for key in kept:
-            assert_same(mine[key], said[key])
+        repriced = ("operator", "public", "history")
+        for key in said:
+            if key not in repriced:
+                assert_same(mine[key], said[key])
+        if stream != "motion":
+            assert_same(mine["history"], said["history"], within=0.002)
     stored.copy_mark(tmp_path / "mark")
     config = stored.write_config(tmp_path, old)
     _, found = ledger(capsys, "verify", "--config", str(config))
@@ -98,18 +104,18 @@ def changed_checks(found: list[Any], said: list[Any]) -> set[tuple[str, str]]:
     return {(now["stream"], now["check"]) for now, was in zip(found, said, strict=True) if now != was}
 
 
-def assert_same(found: Any, said: Any) -> None:
+def assert_same(found: Any, said: Any, within: float = 1e-11) -> None:
     """Assert that two trees are equal; sums may be formed in another order on another machine, so floats nearly."""
     if isinstance(said, dict):
         assert found.keys() == said.keys()
         for key in said:
-            assert_same(found[key], said[key])
+            assert_same(found[key], said[key], within)
     elif isinstance(said, list):
         assert len(found) == len(said)
         for one, other in zip(found, said, strict=True):
-            assert_same(one, other)
+            assert_same(one, other, within)
     else:
-        assert found == (pytest.approx(said, rel=1e-11, abs=1e-11) if isinstance(said, float) else said)
+        assert found == (pytest.approx(said, rel=within, abs=1e-11) if isinstance(said, float) else said)
 
 
 @pytest.mark.slow

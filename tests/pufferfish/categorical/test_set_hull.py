@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from hushmq.pufferfish.categorical.set_hull import step_sides
+from hushmq.pufferfish.categorical.hull_side import HullStep
+from hushmq.pufferfish.categorical.set_hull import side_of, step_hulls
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 from tests.pufferfish.categorical.test_set_excesses import CLASSES, intervals
 
@@ -41,11 +42,13 @@ def largest_over_sets(bounds: TransitionIntervals, D: float) -> float:
 def test_a_step_is_the_largest_over_all_sets(k: int, leave: float, width: float, hops: int) -> None:
     """Of powers too, and for every D: no less, and no more than rounding."""
     rows = intervals(k, leave, width, seed=k)
-    side = step_sides(np, rows, (1, 2, 4))[hops]
+    hull = step_hulls(np, rows, (1, 2, 4))[hops]
+    side = side_of(hull)
     assert side is not None
     for D in SIZES:
         truth = largest_over_sets(rows.power(hops), D)
-        assert truth * (1 - 1e-9) <= side.advance(0.0, 1, D) <= truth * (1 + 1e-7)
+        for found in (side.advance(0.0, 1, D), HullStep(hull).step(D)):
+            assert truth * (1 - 1e-9) <= found <= truth * (1 + 1e-7)
 
 
 @pytest.mark.parametrize("hops", [1, 2, 4, 8, 16])
@@ -57,25 +60,31 @@ def test_rows_that_are_alike_divide_by_no_rounding_error(hops: int) -> None:
             for stay, move in ((0.35, 0.1), (0.6, 0.25))
         )
     )
-    side = step_sides(np, rows, (1, 2, 4, 8, 16))[hops]
+    hull = step_hulls(np, rows, (1, 2, 4, 8, 16))[hops]
+    side = side_of(hull)
     assert side is not None
     for D in SIZES:
         truth = largest_over_sets(rows.power(hops), D)
-        assert truth * (1 - 1e-9) <= side.advance(0.0, 1, D) <= truth * (1 + 1e-7)
+        for found in (side.advance(0.0, 1, D), HullStep(hull).step(D)):
+            assert truth * (1 - 1e-9) <= found <= truth * (1 + 1e-7)
 
 
 @pytest.mark.parametrize(("k", "leave", "width"), CLASSES)
 def test_powers_are_those_of_plain_python(k: int, leave: float, width: float) -> None:
     """The bounds of P^16 with numpy contain those without, up to rounding, through the step that they give."""
     rows = intervals(k, leave, width, seed=k + 1)
-    side = step_sides(np, rows, (16,))[16]
+    hull = step_hulls(np, rows, (16,))[16]
+    side = side_of(hull)
     assert side is not None
     assert side.advance(0.0, 1, 1.0) == pytest.approx(largest_over_sets(rows.power(16), 1.0), rel=1e-7)
 
 
-def test_a_row_that_excludes_a_set_is_no_map_that_forgets() -> None:
-    """With an impossible transition a step of one tick has no fixed point for large tilts; of two ticks it has."""
+def test_a_row_that_excludes_a_set_still_proves_something() -> None:
+    """With an impossible transition a step of one tick is no `ChangingSide`, but the largest over all sets too."""
     rows = TransitionIntervals.point([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]])
-    found = step_sides(np, rows, (1, 2))
-    assert found[1] is None
-    assert found[2] is not None
+    hulls = step_hulls(np, rows, (1, 2))
+    assert side_of(hulls[1]) is None
+    assert side_of(hulls[2]) is not None
+    for hops, D in itertools.product((1, 2), SIZES):
+        truth = largest_over_sets(rows.power(hops), D)
+        assert truth * (1 - 1e-9) <= HullStep(hulls[hops]).step(D) <= truth * (1 + 1e-7) < D
