@@ -11,6 +11,8 @@ compares all that is heard and written with paho alone.
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -85,7 +87,7 @@ class PacketClient(Client):
         if not self.accepted:
             return super().loop_read(max_packets)
         try:
-            arrived = super()._sock_recv(READ_BYTES)
+            arrived = self._read()
         except BlockingIOError:
             return MQTTErrorCode.MQTT_ERR_SUCCESS
         except OSError:
@@ -95,6 +97,19 @@ class PacketClient(Client):
             return super().loop_read()  # finds the end, and says so
         self._last_bytes_received = time.monotonic()
         return self._handle(self._unread + arrived if self._unread else arrived)
+
+    def _read(self) -> bytes:
+        """Read what has arrived. TLS and WebSocket hand out one record of it at a time, mostly one message."""
+        arrived = super()._sock_recv(READ_BYTES)
+        if not arrived or type(self.socket()) is socket.socket:
+            return arrived
+        parts, size = [arrived], len(arrived)
+        # An end or an error behind these bytes is met again by the next read.
+        with contextlib.suppress(OSError):
+            while size < READ_BYTES and (more := super()._sock_recv(READ_BYTES)):
+                parts.append(more)
+                size += len(more)
+        return b"".join(parts)
 
     def _handle(self, data: bytes) -> MQTTErrorCode:
         at, size = 0, len(data)

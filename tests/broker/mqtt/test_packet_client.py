@@ -157,3 +157,29 @@ def test_it_takes_malformed_packets_as_paho_does(bad: bytes) -> None:
     )
     assert heard.messages == bare.messages
     assert heard.messages[0] == ("t", b"good", False)
+
+
+class Records:
+    """A socket as TLS and WebSocket have it: one record at each read, then nothing more for now."""
+
+    def __init__(self, *records: bytes) -> None:
+        self._records = list(records)
+
+    def recv(self, _most: int) -> bytes:
+        if not self._records:
+            raise BlockingIOError
+        return self._records.pop(0)
+
+    def close(self) -> None:
+        self._records.clear()
+
+
+@pytest.mark.parametrize("end", [(), (b"",)], ids=["goes on", "ends"])
+def test_all_records_are_read_at_once(end: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read takes every record that has come: a reader that then waits for more must not leave any behind."""
+    heard = Heard()
+    client = ours(V3, heard)
+    client.accepted = True
+    monkeypatch.setattr(client, "_sock", Records(*(bytes([0x30, 4, 0, 1, 97, n]) for n in range(100)), *end))
+    assert client.loop_read() == MQTTErrorCode.MQTT_ERR_SUCCESS
+    assert heard.messages == [("a", bytes([n]), False) for n in range(100)]
