@@ -33,8 +33,6 @@ OLDEST_SERVER = 140_000
 """PostgreSQL 14 is the first with idle_session_timeout."""
 HEARTBEATS = 5
 """How often within `claim_s` the session is kept awake."""
-TAKEN = "57P05"
-"""PostgreSQL's code for a session that was idle for too long."""
 
 
 def boot_clock() -> float:
