@@ -61,20 +61,47 @@ DatabaseUrl = Annotated[str, AfterValidator(_database_beside_file)]
 """The URL of a database in a settings file."""
 
 
-class KeysSection(Section):
-    """Whose policies are followed, and the key that signs noise settings."""
+GraceS = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=86_400,
+        description="How long after its end a window waits for late batches before it closes.",
+    ),
+]
+SeenEveryS = Annotated[
+    float, Field(gt=0, le=3_600, description="At most one `seen` for each device in this time.")
+]
+CollectS = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=10,
+        description="How long messages of a cohort are collected before they are counted, where few arrive: "
+        "every group costs a write to the disk. Under load groups fill sooner.",
+    ),
+]
+
+
+class OpsKeysSection(Section):
+    """Whose policies are followed."""
 
     ops_keys: PublicKeys = Field(
         min_length=1,
         description="Public keys, base64, one of which must have signed a policy; two while a key is rotated.",
     )
-    signing_key_file: LocalPath = Field(
-        description="The private key that signs noise settings and seals the ledger's head; mode 600."
-    )
 
     @property
     def trusted(self) -> list[PublicKey]:
         return [PublicKey.parse(text) for text in self.ops_keys]
+
+
+class KeysSection(OpsKeysSection):
+    """Whose policies are followed, and the key that signs noise settings."""
+
+    signing_key_file: LocalPath = Field(
+        description="The private key that signs noise settings and seals the ledger's head; mode 600."
+    )
 
     @property
     def signing_key(self) -> PrivateKey:
@@ -178,17 +205,9 @@ class Config(Section):
     shards: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
         default=ALL_SHARDS, description="Shards of devices this one ingests: single digits 0 to f."
     )
-    grace_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
-        default=60.0, description="How long after its end a window waits for late batches before it closes."
-    )
-    seen_every_s: Annotated[float, Field(gt=0, le=3_600)] = Field(
-        default=1.0, description="At most one `seen` for each device in this time."
-    )
-    collect_s: Annotated[float, Field(ge=0, le=10)] = Field(
-        default=0.5,
-        description="How long messages are collected before they are counted, where few arrive: "
-        "every group costs a write to the disk. Under load groups fill sooner.",
-    )
+    grace_s: GraceS = 60.0
+    seen_every_s: SeenEveryS = 1.0
+    collect_s: CollectS = 0.5
     broker: BrokerSection
     keys: KeysSection
     devices: DevicesSection = DevicesSection()

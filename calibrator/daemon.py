@@ -11,7 +11,6 @@ from contextlib import ExitStack
 
 from structlog.typing import FilteringBoundLogger
 
-from hushmq.broker.contract.problem import Problem
 from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.service.systemd import Systemd
 from hushmq.calibrator.calibrator_config import Config
@@ -23,6 +22,7 @@ from hushmq.calibrator.publish.discovery import Discovery
 from hushmq.calibrator.serve_cohort import ServedCohort
 from hushmq.calibrator.store.open_database import open_store
 from hushmq.calibrator.store.storage_away import away_in_words
+from hushmq.calibrator.work_loop import WorkLoop
 
 IDLE_S = 0.1
 """How long a turn waits for messages when there is nothing else to do."""
@@ -31,8 +31,8 @@ READ_TOGETHER_S = 0.1
 REPORT_S = 1.0
 
 
-class Daemon:
-    """Owns the connection and the loop. `stop` and `ask_reload` may be called from a signal handler."""
+class Daemon(WorkLoop[Config]):
+    """Owns the connection and the loop."""
 
     def __init__(
         self,
@@ -46,9 +46,8 @@ class Daemon:
         on_working: Callable[[], None] = lambda: None,
     ) -> None:
         """Open the database; StorageAway where that is not possible now. `on_working` is called after each turn."""
+        super().__init__(reload=reload, log=log)
         self._config = config
-        self._load = reload
-        self._log = log
         self._on_working = on_working
         self._engine = open_store(config.database, log=log, reopening=reopening)
         with ExitStack() as opened, away_in_words(self._engine):
@@ -72,8 +71,6 @@ class Daemon:
             self._cohort, self._inbox, grace_s=config.grace_s, seen_every_s=config.seen_every_s
         )
         self._report_next = 0.0
-        self._stopping = self._reload_asked = False
-        self._successor: Config | None = None
         self._systemd = Systemd()
         self._server = (
             None if config.metrics.port is None else HealthServer(config.metrics.host, config.metrics.port)
@@ -130,25 +127,6 @@ class Daemon:
             self._reload_if_asked()
         self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")
         self._turn(timeout=0.0, last=True)
-
-    def stop(self) -> None:
-        """End `run`."""
-        self._stopping = True
-
-    def ask_reload(self) -> None:
-        """Read the settings again and end `run` with them; if they are wrong, say so and go on as before."""
-        self._reload_asked = True
-
-    def _reload_if_asked(self) -> None:
-        if not self._reload_asked or self._load is None:
-            return
-        self._reload_asked = False
-        try:
-            self._successor = self._load()
-        except Problem as problem:
-            self._log.warning("settings_refused", problem=str(problem))
-        else:
-            self._stopping = True
 
     def _turn(self, *, timeout: float, last: bool = False) -> None:
         """One turn of the cohort; then the report and the watchdog."""

@@ -18,23 +18,26 @@ from pydantic import Field, field_validator, model_validator
 
 from hushmq.broker.contract.message_base import Level
 from hushmq.broker.contract.problem import Problem
-from hushmq.broker.contract.signature import PrivateKey, PublicKey
+from hushmq.broker.contract.signature import PrivateKey
 from hushmq.broker.service.settings_file import (
     BrokerSection,
     LocalPath,
     LogSection,
-    PublicKeys,
     Section,
     read_settings,
 )
 from hushmq.calibrator import calibrator_config
 from hushmq.calibrator.calibrator_config import (
     PREFIX,
+    CollectS,
     Config,
     DevicesSection,
+    GraceS,
     KeysSection,
     MetricsSection,
+    OpsKeysSection,
     RosterSection,
+    SeenEveryS,
 )
 from hushmq.calibrator.store.cohort_schema import cohort_url, is_postgres, schema_of
 
@@ -50,21 +53,13 @@ def _host_name() -> str:
     return kept[:24] or "worker"
 
 
-class FleetKeysSection(Section):
+class FleetKeysSection(OpsKeysSection):
     """Whose policies are followed, and the keys that sign noise settings."""
 
-    ops_keys: PublicKeys = Field(
-        min_length=1,
-        description="Public keys, base64, one of which must have signed a policy; two while a key is rotated.",
-    )
     signing_key_file: LocalPath = Field(
         description="The private key that signs noise settings and seals the ledger's head; mode 600. "
         f"`{COHORT}` in it stands for the cohort's name: `keys/{COHORT}.key`."
     )
-
-    @property
-    def trusted(self) -> list[PublicKey]:
-        return [PublicKey.parse(text) for text in self.ops_keys]
 
 
 class ClusterSection(BrokerSection):
@@ -100,17 +95,9 @@ class FleetConfig(Section):
         description="A folder for the high-water marks of the ledgers, a file for each cohort, outside the database. "
         "The broker retains a sealed mark as well.",
     )
-    grace_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
-        default=60.0, description="How long after its end a window waits for late batches before it closes."
-    )
-    seen_every_s: Annotated[float, Field(gt=0, le=3_600)] = Field(
-        default=1.0, description="At most one `seen` for each device in this time."
-    )
-    collect_s: Annotated[float, Field(ge=0, le=10)] = Field(
-        default=0.5,
-        description="How long messages of a cohort are collected before they are counted: every group costs a "
-        "transaction.",
-    )
+    grace_s: GraceS = 60.0
+    seen_every_s: SeenEveryS = 1.0
+    collect_s: CollectS = 0.5
     broker: BrokerSection | None = Field(default=None, description="The broker of all cohorts.")
     clusters: Mapping[Level, ClusterSection] = Field(
         default={},

@@ -70,7 +70,7 @@ ORDER = {
             "make_report",
             "health_server",
         ),
-        *("serve_cohort", "daemon", "run_calibrator", "fleet"),
+        *("serve_cohort", "work_loop", "daemon", "run_calibrator", "fleet"),
         "commands",
     ],
     "console": [

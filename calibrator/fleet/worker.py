@@ -7,7 +7,6 @@ next worker begins from what is stored.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from hushmq.calibrator.ingest.inbox import MANY, Arrived, Inbox
 from hushmq.calibrator.ingest.topics_read import topics_read
 from hushmq.calibrator.serve_cohort import ServedCohort
 from hushmq.calibrator.store.storage_away import StorageAway, passes
+from hushmq.calibrator.work_loop import WorkLoop
 
 SURVEY_S = 1.0
 """How often a worker looks who claims what."""
@@ -66,8 +66,8 @@ class Held:
     reported_at: float = field(default=0.0)
 
 
-class Worker:
-    """Owns the session, the connections and the loop. `stop` and `ask_reload` may be called from a signal handler."""
+class Worker(WorkLoop[FleetConfig]):
+    """Owns the session, the connections and the loop."""
 
     def __init__(
         self,
@@ -80,7 +80,8 @@ class Worker:
         on_working: Callable[[], None] = lambda: None,
     ) -> None:
         """Open the session; StorageAway where that is not possible now. `on_working` is called after each round."""
-        self._config, self._log, self._clock, self._load = config, log, clock, reload
+        super().__init__(reload=reload, log=log)
+        self._config, self._clock = config, clock
         self._on_working = on_working
         peer = Peer(config.name, pool_of(config.cohorts), version("hushmq"))
         self._session = WorkerSession(config.database, peer, claim_s=config.claim_s, reopening=reopening)
@@ -93,9 +94,6 @@ class Worker:
         self._survey_next = self._report_next = 0.0
         self._claims: Claims | None = None
         self._connections = WorkerConnections(config, self._receive, self._changed, log)
-        self._stopping = self._reload_asked = False
-        self._stopped = threading.Event()
-        self._successor: FleetConfig | None = None
         self._systemd = Systemd()
         metrics = config.metrics
         self._server = None if metrics.port is None else HealthServer(metrics.host, metrics.port)
@@ -113,7 +111,7 @@ class Worker:
             self._systemd.notify("READY=1")
             while not self._stopping:
                 if not self._round():
-                    self._stopped.wait(IDLE_S)
+                    time.sleep(IDLE_S)
                 self._on_working()
                 self._reload_if_asked()
             self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")
@@ -129,26 +127,6 @@ class Worker:
             if self._server is not None:
                 self._server.stop()
         return self._successor
-
-    def stop(self) -> None:
-        """End `run`."""
-        self._stopping = True
-        self._stopped.set()
-
-    def ask_reload(self) -> None:
-        """Read the settings again and end `run` with them; if they are wrong, say so and go on as before."""
-        self._reload_asked = True
-
-    def _reload_if_asked(self) -> None:
-        if not self._reload_asked or self._load is None:
-            return
-        self._reload_asked = False
-        try:
-            self._successor = self._load()
-        except Problem as problem:
-            self._log.warning("settings_refused", problem=str(problem))
-        else:
-            self._stopping = True
 
     def _round(self) -> bool:
         """Claim and give up what is due, and serve every cohort that is due; whether anything was done."""
