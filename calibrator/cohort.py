@@ -86,6 +86,7 @@ class Cohort:
             grace_s,
             log,
             roster or RosterSection(),
+            timer,
         )
         self._receiver = Receiver(
             cohort=cohort,
@@ -112,12 +113,12 @@ class Cohort:
             self._windows.schedule.arrived(stream, first)
         return received
 
-    def close_due(self) -> ClosedWindows:
-        """Close every window whose grace has passed, each in a transaction of its own.
+    def close_due(self, most_s: float = math.inf) -> ClosedWindows:
+        """Close every window whose grace has passed, each in a transaction of its own, for about `most_s` seconds.
 
         Streams whose device-specific settings are being calibrated wait: what a window may spend depends on them.
         """
-        return self._windows.close_due(self._engine, waiting=self._settings.unfinished)
+        return self._windows.close_due(self._engine, waiting=self._settings.unfinished, most_s=most_s)
 
     def resume(self) -> bool:
         """Whether streams that were stopped go on, because what their ledgers had lost is charged."""

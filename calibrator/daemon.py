@@ -122,7 +122,7 @@ class Daemon(WorkLoop[Config]):
         self._served.begin()
         self._systemd.notify("READY=1")
         while not self._stopping:
-            self._turn(timeout=0.0 if self._served.calibrating else IDLE_S)
+            self._turn(timeout=0.0 if self._served.busy else IDLE_S)
             self._on_working()
             self._reload_if_asked()
         self._systemd.notify("RELOADING=1" if self._successor else "STOPPING=1")

@@ -31,6 +31,8 @@ from hushmq.calibrator.windows.close_due_windows import ClosedWindows
 
 PORTION_S = 0.05
 """How long device-specific settings are calibrated before what has arrived is counted again."""
+CLOSING_S = 0.2
+"""How long windows are closed before what has arrived is counted again, and other cohorts have their turn."""
 
 
 class ServedCohort:
@@ -50,12 +52,19 @@ class ServedCohort:
         """Whether what the broker retains of us has been taken in."""
         self.calibrating = False
         """Whether device-specific settings remain to be calibrated."""
+        self._closing = False
+        """Whether windows remain to be closed."""
         self.settings: dict[str, int] = {}
         """The noise version in force, by stream."""
         self._device_settings: Mapping[str, Mapping[str, StoredSetting]] = {}
         self._ledgers: dict[str, LedgerState] = {}
         self._forgotten: set[str] = set()
         """Devices whose topics are cleared; one that comes back is none of them."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether the last turn has left something that the next one need not wait for."""
+        return self.calibrating or self._closing
 
     def begin(self) -> None:
         """Calibrate what is due, and take up what is stored and not yet published."""
@@ -86,6 +95,7 @@ class ServedCohort:
         caught_up = self._settling.caught_up(connected=outlet.connected, grace_s=self._grace_s)
         resumed = self.cohort.resume()
         closed = self._close_due_windows() if caught_up else ClosedWindows()
+        self._closing = closed.unfinished
         self._calibrate(received, closed, resumed=resumed)
         self._record_acknowledged()
         self._unseen |= received.accounted
@@ -109,7 +119,7 @@ class ServedCohort:
 
     def _close_due_windows(self) -> ClosedWindows:
         """Close the windows whose grace has passed; what they stored is published next."""
-        closed = self.cohort.close_due()
+        closed = self.cohort.close_due(CLOSING_S)
         if closed.stored:
             self._releases.replace(self.cohort.unsent())
         return closed

@@ -142,7 +142,7 @@ class Worker(WorkLoop[FleetConfig]):
     def _is_due(self, held: Held) -> bool:
         now, waiting = time.monotonic(), len(held.served.inbox)
         return (
-            held.served.calibrating
+            held.served.busy
             or now >= held.next_turn
             or waiting >= MANY
             or (waiting > 0 and now >= held.counted_next)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -49,6 +51,8 @@ class ClosedWindows:
 
     windows: tuple[WindowOutcome, ...] = ()
     aggregates: tuple[Aggregated, ...] = ()
+    unfinished: bool = False
+    """Whether more windows may be due that were left for the next time."""
 
     @property
     def stored(self) -> bool:
@@ -76,6 +80,7 @@ class WindowCloser:
     grace_s: float
     log: FilteringBoundLogger
     limits: RosterSection = field(default_factory=RosterSection)
+    timer: Callable[[], float] = time.monotonic
     schedule: WindowSchedule = field(default_factory=WindowSchedule)
     filled: Counter[str] = field(default_factory=Counter)
     """Ticks filled since the start, by stream."""
@@ -86,14 +91,18 @@ class WindowCloser:
     failed: dict[str, FailedStream] = field(default_factory=dict)
     """Streams whose windows could not be closed at the last attempt."""
 
-    def close_due(self, engine: Engine, *, waiting: Collection[str] = ()) -> ClosedWindows:
-        """Close every window whose grace has passed, but those of the streams that are `waiting`.
+    def close_due(
+        self, engine: Engine, *, waiting: Collection[str] = (), most_s: float = math.inf
+    ) -> ClosedWindows:
+        """Close the windows whose grace has passed, but those of the streams that are `waiting`.
 
         Each has its debit in a transaction of its own. The high-water mark is written after the debits are durable and
-        before anything of them is published.
+        before anything of them is published. After `most_s` seconds a stream closes no more than one, and what remains
+        is left for the next time.
         """
         windows: list[WindowOutcome] = []
         aggregates: list[Aggregated] = []
+        unfinished, until = False, self.timer() + most_s
         # What becomes due while windows are closed waits: nothing that has arrived since is counted.
         through_ms = int((self.clocks.now() - self.grace_s) * 1000)
         for name, stream in self.followed.streams.items():
@@ -110,13 +119,14 @@ class WindowCloser:
                     added = aggregate_due(db, name, stream, through=through, topics=self.topics)
                 self._log_aggregates(name, added)
                 aggregates += added
-                finished = self._close(engine, name, spans, windows) and len(spans) < MOST_AT_ONCE
-                if finished:
+                if self._close(engine, name, spans, windows, until=until) and len(spans) < MOST_AT_ONCE:
                     self.schedule.searched(name, stream, through=through)
+                else:
+                    unfinished = True
         if any(one.charge for one in windows):
             with engine.begin() as db:
                 self.marks.write(db)
-        return ClosedWindows(tuple(windows), tuple(aggregates))
+        return ClosedWindows(tuple(windows), tuple(aggregates), unfinished)
 
     @contextmanager
     def _one_stream(self, stream: str) -> Iterator[None]:
@@ -139,9 +149,15 @@ class WindowCloser:
             self.failed.pop(stream, None)
 
     def _close(
-        self, engine: Engine, stream: str, spans: Sequence[Span], windows: list[WindowOutcome]
+        self,
+        engine: Engine,
+        stream: str,
+        spans: Sequence[Span],
+        windows: list[WindowOutcome],
+        *,
+        until: float,
     ) -> bool:
-        """Close windows in order and add them to `windows`; True if all were closed.
+        """Close windows in order, at least one, and add them to `windows`; True if all were closed.
 
         Where devices have device-specific settings, only up to the next new Θ or epoch: new settings come before the
         remaining windows, since what a window may spend depends on them.
@@ -162,7 +178,7 @@ class WindowCloser:
             for epoch in begun:
                 epoch.report(self.log)
             windows.append(one)
-            if one.theta_updated and accounts.exposures:
+            if (one.theta_updated and accounts.exposures) or self.timer() >= until:
                 break
         closed = len(windows) - before
         if closed:

@@ -105,6 +105,20 @@ def test_the_same_bytes_until_they_are_sent(tmp_path: Path) -> None:
         assert again.cohort.unsent() == []
 
 
+def test_a_cohort_with_many_due_windows_lets_others_have_their_turn(tmp_path: Path) -> None:
+    """When its time is over, windows that remain are left for the next time, and all are closed in the end."""
+    with desk(sqlite(tmp_path)) as here:
+        here.adopt()
+        for number in range(3):
+            here.window(number)
+        found = [here.cohort.close_due(most_s=0.0) for _ in range(4)]
+        assert [(len(one.windows), one.unfinished) for one in found] == [
+            *((1, True), (1, True), (1, False)),
+            (0, False),
+        ]
+        assert rows(here, "ledger") == 3
+
+
 def test_a_window_is_closed_once(tmp_path: Path) -> None:
     """Closing again, with more data or without, charges nothing more."""
     with desk(sqlite(tmp_path)) as here:
