@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
-from collections import defaultdict
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,38 +13,29 @@ import pytest
 import yaml
 
 from hushmq.agent import device_report as agent_report
-from hushmq.broker.contract.messages import LedgerState, decode
-from hushmq.calibrator import health_report as calibrator_report
+from tests.deploy.exported_metrics import (
+    check,
+    check_panels,
+    full_report,
+    in_legend,
+    in_summary,
+    labels_of,
+    named,
+)
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-STORED = Path(__file__).parents[1] / "broker" / "contract" / "stored" / "v1"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "dashboards" / "hushmq.json").read_text())
 RULES: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())
-ADDED = {"instance", "job"}
-"""Labels that Prometheus adds to every metric."""
 
 
 def exported() -> dict[str, set[str]]:
-    """Return every metric that agent and calibrator export, with its labels, from reports without empty fields."""
+    """Every metric that agent and calibrator export, with its labels, from reports without empty fields."""
     stream = agent_report.StreamReport(
         **dict.fromkeys((f.name for f in fields(agent_report.StreamReport)), 1)
     )  # type: ignore[arg-type]
     device = dict.fromkeys((f.name for f in fields(agent_report.Report)), 1)
-    ledger = decode(LedgerState, (STORED / "LedgerState.json").read_bytes())
-    site: dict[str, Any] = {}
-    for each in fields(calibrator_report.HealthReport):
-        site[each.name] = {"motion": 1} if "Mapping" in str(each.type) else 1
-    site |= {
-        "ledgers": {"motion": ledger},
-        "stopped": {"motion": "why"},
-        "left_out": {"motion": ("wearable-1",)},
-    }
     text = agent_report.metrics(agent_report.Report(**device | {"streams": {"motion": stream}}))  # type: ignore[arg-type]
-    text += calibrator_report.HealthReport(**site).metrics()
-    found: dict[str, set[str]] = defaultdict(set)
-    for name, labels in re.findall(r"^(hushmq_\w+)(?:\{(.*)\})? ", text, re.MULTILINE):
-        found[name] |= set(re.findall(r"(\w+)=", labels))
-    return found
+    return labels_of(text + full_report().metrics())
 
 
 EXPORTED = exported()
@@ -58,31 +47,16 @@ TARGETS = [
 ALERTS = [pytest.param(rule, id=rule["alert"]) for group in RULES["groups"] for rule in group["rules"]]
 
 
-def named(expression: str) -> set[str]:
-    found = set(re.findall(r"hushmq_\w+", expression))
-    assert found, f"{expression} names no metric of ours"
-    return found
-
-
-def check(expression: str, labels: set[str]) -> None:
-    unknown = named(expression) - EXPORTED.keys()
-    assert not unknown
-    for metric in named(expression):
-        counter = metric.endswith("_total")
-        assert not counter or re.search(rf"(rate|increase)\({metric}\[", expression) or metric == expression
-        assert labels <= EXPORTED[metric] | ADDED, metric
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_panel_shows_what_is_exported(target: dict[str, str]) -> None:
     """Every panel's metrics exist, and so do the labels in its legend."""
-    check(target["expr"], set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])))
+    check(target["expr"], in_legend(target), EXPORTED)
 
 
 @pytest.mark.parametrize("rule", ALERTS)
 def test_a_rule_watches_what_is_exported(rule: dict[str, Any]) -> None:
     """Every rule's metrics exist, and so do the labels in its text."""
-    check(rule["expr"], set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])))
+    check(rule["expr"], in_summary(rule), EXPORTED)
 
 
 def test_everything_exported_is_on_the_dashboard() -> None:
@@ -100,14 +74,7 @@ def test_everything_exported_is_on_the_dashboard() -> None:
 
 def test_panels_do_not_overlap() -> None:
     """Every panel has a unique id and does not overlap another, within 24 columns."""
-    places: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
-        at = panel["gridPos"]
-        taken = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
-        assert at["x"] + at["w"] <= 24
-        assert not taken & places
-        places |= taken
-    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    check_panels(DASHBOARD)
 
 
 def test_the_data_source_is_the_one_provisioned() -> None:
@@ -116,7 +83,6 @@ def test_the_data_source_is_the_one_provisioned() -> None:
     (source,) = yaml.safe_load((folder / "datasources" / "prometheus.yaml").read_text())["datasources"]
     (variable,) = DASHBOARD["templating"]["list"]
     assert variable["current"]["value"] == source["uid"]
-    assert all(panel["datasource"]["uid"] == f"${{{variable['name']}}}" for panel in DASHBOARD["panels"])
     (provider,) = yaml.safe_load((folder / "dashboards" / "hushmq.yaml").read_text())["providers"]
     compose = yaml.safe_load((DEPLOY / "container" / "compose.yaml").read_text())
     mounted = [volume.split(":")[1] for volume in compose["services"]["grafana"]["volumes"]]
