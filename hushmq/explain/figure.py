@@ -1,4 +1,4 @@
-"""A figure as a value, independent of how it is drawn; `terminal` and `picture` draw it."""
+"""A figure as a value, independent of how it is drawn; `terminal`, `svg_picture` and `picture` draw it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from hushmq.explain.axis import Axis
+
+# Okabe and Ito's palette: distinguishable with colour blindness and in greyscale.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+RECEDING = "#8a8a8a"
+INK = "#222222"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.explain.figure import Figure
+from hushmq.explain.svg_picture import save_svg
 from hushmq.explain.terminal import draw
 
 SUFFIXES = (".png", ".svg")
@@ -30,13 +32,20 @@ def show(figure: Figure, *, output: Path | None, as_json: bool) -> None:
 def _save(figure: Figure, path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise Problem(f"--output: {path} does not end in {' or '.join(SUFFIXES)}")
-    try:
-        from hushmq.explain.picture import save  # noqa: PLC0415  # matplotlib, only for pictures
-    except ModuleNotFoundError as error:
-        raise Problem(
-            f"--output: a picture needs {error.name}, which is not installed: pip install 'hushmq[evaluation]'"
-        ) from None
+    save = save_svg if path.suffix == ".svg" else _png_writer()
     try:
         save(figure, path)
     except OSError as error:
         raise Problem(f"--output: {path}: {error.strerror}; give a file that can be written") from None
+
+
+def _png_writer() -> Callable[[Figure, Path], None]:
+    """What writes a PNG; Problem where its library is missing."""
+    try:
+        from hushmq.explain.picture import save  # noqa: PLC0415  # matplotlib, only for PNG
+    except ModuleNotFoundError as error:
+        raise Problem(
+            f"--output: a PNG needs {error.name}, which is not installed: give a name that ends in .svg, or "
+            "pip install 'hushmq[evaluation]'"
+        ) from None
+    return save

@@ -1,4 +1,4 @@
-"""Draws a figure into a PNG or SVG file with matplotlib, which only this module imports."""
+"""Draws a figure into a PNG file with matplotlib, which only this module imports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Sheet
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from hushmq.explain.figure import Curve, Figure, Panel
-
-# Okabe and Ito's palette: distinguishable with colour blindness and in greyscale.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-RECEDING = "#8a8a8a"
-INK = "#222222"
+from hushmq.explain.figure import COLOURS, INK, RECEDING, Curve, Figure, Panel
 
 # Any, because matplotlib's type for it lists every key by name, and differs between versions.
 STYLE: Any = {
@@ -42,9 +37,9 @@ PANEL_WIDTHS = {1: 7.6, 2: 6.6, 3: 4.6}
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes the figure in the format of the file's suffix; equal figures give equal bytes."""
+    """Writes the figure; equal figures give equal bytes."""
     with rc_context(STYLE):
-        sheet(figure).savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+        sheet(figure).savefig(path, dpi=150)
 
 
 def sheet(figure: Figure) -> Sheet:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import xml.etree.ElementTree as ET  # of our own files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hushmq.broker.contract.problem import Problem
 from hushmq.explain.axis import Axis
 from hushmq.explain.figure import Curve, Figure, LabelledPoint, Panel
-from hushmq.explain.picture import save
+from hushmq.explain.figure_output import show
+from hushmq.explain.svg_picture import save_svg
 from hushmq.explain.terminal import draw
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import largest_tilts, loss
@@ -123,7 +126,9 @@ def test_a_picture_is_a_function_of_its_figure(tmp_path: Path) -> None:
     """Drawn twice, a figure gives the same file."""
     pictures = [tmp_path / "one.svg", tmp_path / "two.svg"]
     for path in pictures:
-        save(Figure("title", [parabola(marks=[LabelledPoint("the middle", 0.5, 0.25)])], ["a note"]), path)
+        save_svg(
+            Figure("title", [parabola(marks=[LabelledPoint("the middle", 0.5, 0.25)])], ["a note"]), path
+        )
     assert pictures[0].read_bytes() == pictures[1].read_bytes()
 
 
@@ -246,3 +251,22 @@ def test_the_error_against_the_stride(hushmq: Hushmq) -> None:
         assert 5 <= mark["x"] <= 12
     longer = hushmq("explain", "stride", *chain, "--ticks", 28_800).json["panels"][0]
     assert longer["marks"][0]["y"] == pytest.approx(panel["marks"][0]["y"] / 2)
+
+
+def test_an_svg_needs_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is drawn without matplotlib; every curve, band, mark and note is in it, and words are escaped."""
+    monkeypatch.setitem(sys.modules, "hushmq.explain.picture", None)
+    curves = [
+        Curve("a < b", [0.0, 1.0], [0.2, 0.4], dots=True, low=[0.1, 0.3], high=[0.3, 0.5]),
+        Curve("before", [0.0, 1.0], [0.1, 0.1], reference=True),
+    ]
+    panel = Panel("panel", "days", "share", curves, marks=[LabelledPoint("the end", 1.0, 0.4)])
+    show(Figure("R & D", [panel, panel, panel], ["a note"]), output=tmp_path / "one.svg", as_json=False)
+    text = (tmp_path / "one.svg").read_text()
+    root = ET.fromstring(text)  # noqa: S314  # written a moment ago
+    words = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"R & D", "panel", "days", "share", "a < b", "before", "the end", "a note"} <= set(words)
+    assert (text.count("<polygon"), text.count("<polyline")) == (3, 3 * 2 * 2)
+    assert text.count("stroke-dasharray") == 3 * 2
+    with pytest.raises(Problem, match="a PNG needs hushmq"):
+        show(Figure("R & D", [panel]), output=tmp_path / "one.png", as_json=False)

@@ -12,7 +12,8 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from hushmq.explain.picture import COLOURS, STYLE
+from hushmq.explain.figure import COLOURS
+from hushmq.explain.picture import STYLE
 
 FAMILIES = {"device": "device", "outbox": "device", "bad": "device", "calibrator": "calibrator"}
 FAMILIES |= {"database": "database", "broker": "broker", "retained": "broker", "new": "policy"}

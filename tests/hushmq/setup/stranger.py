@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--init", default="", help="more options of hushmq init, such as '--port 18883'")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    print(json.dumps(asdict(walk(args.hushmq.split(), args.folder, args.init.split())), indent=1))
+    print(json.dumps(asdict(walk(args.hushmq.split(), args.folder.resolve(), args.init.split())), indent=1))
 
 
 if __name__ == "__main__":
