@@ -52,6 +52,9 @@ setting = Table(
 """Every setting ever made. `device` is None for the cohort's; no tick before `issued` can carry its noise, which is
 written by `Noise.as_json` (pufferfish/protocols.py)."""
 
+LONGEST_BATCH = 65_536
+"""Ticks in a batch at most: how far before a tick a row that holds it can begin."""
+
 batch = Table(
     "batch",
     metadata,

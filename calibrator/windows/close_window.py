@@ -81,7 +81,6 @@ def close_window(
     window = count_window(
         db, span, accounts.policy, counted_devices, meaning_since=accounts.own_epochs.meaning_since
     )
-    count = window.count
     gone = end_silent(db, span, window.silent, limit=limit)
     releases = draw_releases(window, span, accounts, charge, issued_noises(db, span.stream))
     since = accounts.own_epochs.current.first
@@ -91,7 +90,7 @@ def close_window(
     learned, odd = None, dict[str, Region]()
     if charge.spent.learning:
         learned = learn_window(
-            db, span.stream, model_of(accounts.policy), count.statistics(), tilt=charge.spent.learning
+            db, span.stream, model_of(accounts.policy), window.evidence(), tilt=charge.spent.learning
         )
         odd = accounts.with_groups({**learned.left_out, **_beyond_start(db, span, accounts, learned)})
         for stream in accounts.sharing:

@@ -1,4 +1,8 @@
-"""Counting a window: the states of its members, exactly, by device and noise version; what did not arrive is filled."""
+"""Counting a window: the states of its members, exactly, by device and noise version; what did not arrive is filled.
+
+Histograms count filled ticks, so that they do not tell which ticks arrived. Learning does not: a stand-in is no
+evidence of how a device's states follow each other, and a device that is late for long would contradict its Θ.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,14 @@ from sqlalchemy import Connection, bindparam, select
 from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.query_message import transition_share
 from hushmq.calibrator.models.choose_model import model_of
+from hushmq.calibrator.models.sufficient_statistics import ExactStatistics
 from hushmq.calibrator.models.window_count import Pieces, WindowCount
 from hushmq.calibrator.policy.window_span import Span
-from hushmq.calibrator.store.tables import batch
+from hushmq.calibrator.store.tables import LONGEST_BATCH, batch
 from hushmq.calibrator.windows.fill_window import Piece, StandIns, by_version, filled_pieces, without
 
 if TYPE_CHECKING:
     from hushmq.calibrator.models.pair_count import PairCount
-
-LONGEST_BATCH = 65_536
-"""Ticks in a batch at most: how far before a window a batch that reaches into it can begin."""
 
 # Built once: SQLAlchemy takes longer to build a statement than SQLite to run it.
 _STATES = select(batch.c.device, batch.c.noise, batch.c.first, batch.c.last, batch.c.states).where(
@@ -42,8 +44,17 @@ class CountedWindow:
     """Ticks that were filled just now."""
     silent: frozenset[str]
     """Members of which no tick arrived."""
+    arrived: WindowCount[Any, Any] | None = None
+    """The counts without filled ticks, of the devices that have some; None where nothing is filled."""
+    incomplete: frozenset[str] = frozenset()
+    """Members with filled ticks, drawn now or by an earlier window."""
     pairs: PairCount | None = None
     """Pairs of consecutive states, where the policy asks for transitions."""
+
+    def evidence(self) -> list[ExactStatistics]:
+        """The sufficient statistics for learning, exactly: of what arrived, and of nothing that was filled."""
+        found = [one for one in self.count.statistics() if one.device not in self.incomplete]
+        return found if self.arrived is None else [*found, *self.arrived.statistics()]
 
 
 def count_window(
@@ -73,19 +84,25 @@ def count_window(
     drawn = filled_pieces(db, span)
     stand_ins = StandIns(db, span, policy)
     whole: dict[str, list[Piece]] = {}
+    partial: dict[str, list[Piece]] = {}
     for device in members:
-        pieces = arrived.get(device, [])
+        in_time = pieces = arrived.get(device, [])
         if device in drawn:
-            pieces = [*without(pieces, drawn[device]), *drawn[device]]
+            in_time = list(without(in_time, drawn[device]))
+            pieces = [*in_time, *drawn[device]]
         if sum(len(piece.states) for piece in pieces) < length:
             pieces = stand_ins.fill(device, pieces)
+        if len(pieces) > len(in_time):
+            partial[device] = in_time
         whole[device] = pieces
     stand_ins.store()
-    found = by_version(whole)
+    model, found = model_of(policy), by_version(whole)
     return CountedWindow(
-        model_of(policy).count(policy, found),
+        model.count(policy, found),
         stand_ins.drawn,
         frozenset(device for device in members if device not in arrived),
+        model.count(policy, by_version(partial)) if partial else None,
+        frozenset(partial),
         _pairs(policy, span, found),
     )
 

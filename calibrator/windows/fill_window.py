@@ -1,8 +1,9 @@
 """Ticks of a window that did not arrive: each is filled with the policy's stand-in, perturbed like any other state.
 
 Theorem 12 (docs/theory-world.md): a state that did not arrive is one more value a state can have, mapped onto the
-stand-in before the noise. What a window publishes then has the same law as if the device had sent a stand-in, and
-costs no more. Stand-ins are drawn once, by the operating system's generator, in the transaction that closes the window.
+stand-in before the noise. What a window releases then has the same law as if the device had sent a stand-in, and
+costs no more. Nothing is learned from it (calibrator/windows/count_window.py). Stand-ins are drawn once, by the
+operating system's generator, in the transaction that closes the window.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +51,17 @@ class MovingCohort:
     def follow(self, message: Policy) -> None:
         self.desk.cohort.receive([Arrived(TOPICS.policy, signed(message))])
 
-    def window(self, chain: tuple[float, float], *, version: int | None = None) -> WindowOutcome:
-        """Calibrate, send a window of states of this chain, and close it; with an older setting if one is named."""
+    def window(
+        self,
+        chain: tuple[float, float],
+        *,
+        version: int | None = None,
+        arriving: Callable[[int], slice] = lambda _: slice(None),
+    ) -> WindowOutcome:
+        """Calibrate, send a window of states of this chain, and close it; with an older setting if one is named.
+
+        Of device n the ticks `arriving(n)` of the window arrive in time, and no others.
+        """
         made = self.desk.cohort.calibrate()[STREAM].message
         noise = made.noise.noise
         assert isinstance(noise, BinaryNoise)
@@ -61,8 +71,11 @@ class MovingCohort:
         flipped = self.rng.random(bits.shape) < np.where(bits == 0, noise.rho0, noise.rho1)
         sent = (bits ^ flipped).astype(np.uint8)
         self.desk.cohort.receive(
-            from_device(f"d{n}", first, bytes(row), noise=version or made.version)
+            from_device(
+                f"d{n}", first + range(TICKS)[part].start, bytes(row[part]), noise=version or made.version
+            )
             for n, row in enumerate(sent)
+            if range(TICKS)[part := arriving(n)]
         )
         self.windows += 1
         closed = self.desk.cohort.close_due().windows
