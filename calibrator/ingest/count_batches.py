@@ -5,30 +5,35 @@ not yet accounted for is counted; the rest has been counted before and is ignore
 any number of times, in any order. A tick that comes again with another state was tampered with: refused.
 
 A group of batches is one transaction: what the database holds about their devices is read once, the batches are
-counted in memory, and what has changed is written once.
+counted in memory, and what has changed is written once. The states behind ticks that come again are read together,
+too: after an outage most of what arrives comes again, and a question to the database for each of these batches takes
+ten times as long as counting it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+import itertools
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from hushmq.broker.contract.messages import Batch
 from hushmq.broker.contract.packing import bits_for, unpack
 from hushmq.broker.contract.problem import Reason, Rejected
-from hushmq.broker.contract.tick_runs import TickRuns
+from hushmq.broker.contract.tick_runs import Run, TickRuns
 from hushmq.calibrator.ingest.counted_rows import (
     CountedStates,
     DeviceStream,
+    read_held,
     read_issued,
     read_lines,
     read_open_from,
     write_accounted,
     write_states,
 )
-from hushmq.calibrator.store.tables import batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +61,13 @@ LONGEST_ROW = 4096
 class BatchGroup:
     """Counts the batches of some devices within the caller's transaction."""
 
-    def __init__(self, db: Connection, devices: Iterable[str]) -> None:
+    def __init__(self, db: Connection, devices: Iterable[str], batches: Sequence[DeviceBatch] = ()) -> None:
+        """Read what the database holds of these devices; `batches` are those that will be counted, if known."""
         self._db = db
         mine = sorted(set(devices))
         self._lines = read_lines(db, mine)
+        self._held: dict[tuple[str, str], _Held] = {}
+        self._read_held(batches)
         self._issued = read_issued(db, mine)
         self._open_from = read_open_from(db)
 
@@ -135,26 +143,52 @@ class BatchGroup:
 
     def _check_repeated(self, sent: DeviceBatch, line: DeviceStream, states: bytes) -> None:
         """Rejected if a tick that is still held came with another state."""
-        message = sent.batch
-        held = [(piece.first, piece.last, piece.states) for piece in line.pieces]
-        held += [
-            (row.first, row.last, row.states)
-            for row in self._db.execute(
-                select(batch.c.first, batch.c.last, batch.c.states).where(
-                    batch.c.device == sent.device,
-                    batch.c.stream == sent.stream,
-                    batch.c.first <= message.last,
-                    batch.c.last >= message.first,
-                )
-            )
-        ]
-        for first, last, known in held:
+        message, key = sent.batch, (sent.device, sent.stream)
+        if key not in self._held or not self._held[key].covers(message):
+            self._read_held([sent])
+        held = self._held[key].within(message) if key in self._held else ()
+        new = ((piece.first, piece.last, piece.states) for piece in line.pieces)
+        for first, last, known in itertools.chain(held, new):
             low, high = max(first, message.first), min(last, message.last)
             if low <= high and (
                 states[low - message.first : high - message.first + 1]
                 != known[low - first : high - first + 1]
             ):
                 raise Rejected(Reason.TAMPERED, f"a tick from {low} to {high} came before with another state")
+
+    def _read_held(self, batches: Iterable[DeviceBatch]) -> None:
+        """Read the states behind those of the batches that come again, in part at least."""
+        wanted: dict[str, dict[str, Run]] = {}
+        for one in batches:
+            first, last = one.batch.first, one.batch.last
+            line = self._lines.get((one.device, one.stream))
+            if line is not None and any(a <= last and b >= first for a, b in line.stored.items()):
+                mine = wanted.setdefault(one.stream, {})
+                low, high = mine.get(one.device, (first, last))
+                mine[one.device] = min(low, first), max(high, last)
+        for stream, runs in wanted.items():
+            for device, rows in read_held(self._db, stream, runs).items():
+                self._held[device, stream] = _Held(*runs[device], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The rows of one device and stream that hold states of the ticks first … last, in order."""
+
+    first: int
+    last: int
+    rows: list[tuple[int, int, bytes]] = field(repr=False)
+
+    def covers(self, message: Batch) -> bool:
+        """Whether the rows are all that hold a tick of this batch."""
+        return self.first <= message.first and message.last <= self.last
+
+    def within(self, message: Batch) -> Iterator[tuple[int, int, bytes]]:
+        """The rows that hold a tick of this batch."""
+        for at in range(bisect_left(self.rows, message.first, key=itemgetter(1)), len(self.rows)):
+            if self.rows[at][0] > message.last:
+                return
+            yield self.rows[at]
 
 
 def _joined(pieces: list[CountedStates]) -> list[CountedStates]:

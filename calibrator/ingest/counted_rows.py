@@ -24,7 +24,16 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import UpdateBase
 
 from hushmq.broker.contract.tick_runs import Run, TickRuns
-from hushmq.calibrator.store.tables import DEVICES, accounted, batch, closed, extent, setting, tally
+from hushmq.calibrator.store.tables import (
+    DEVICES,
+    LONGEST_BATCH,
+    accounted,
+    batch,
+    closed,
+    extent,
+    setting,
+    tally,
+)
 from hushmq.calibrator.store.upsert import upsert
 from hushmq.calibrator.store.write_rows import Row, write_rows
 
@@ -51,6 +60,19 @@ _GONE = delete(accounted).where(_RUN)
 _GROWN = update(accounted).where(_RUN).values(last=bindparam("last_"))
 _NEW = insert(accounted)
 _BATCH = insert(batch)
+_HELD = (
+    select(batch.c.device, batch.c.first, batch.c.last, batch.c.states)
+    .where(
+        batch.c.stream == bindparam("stream_"),
+        batch.c.device.in_(_MINE),
+        batch.c.first > bindparam("after_"),
+        batch.c.first <= bindparam("last_"),
+        batch.c.last >= bindparam("first_"),
+    )
+    .order_by(batch.c.device, batch.c.first)
+)
+HELD_TOGETHER = 200
+"""Devices whose held states are read by one statement: it bounds what is in memory at once."""
 
 
 class CountedStates(NamedTuple):
@@ -90,6 +112,22 @@ def read_lines(db: Connection, devices: Iterable[str]) -> dict[tuple[str, str], 
         line.stored[first] = last
         line.runs.add(first, last)
     return lines
+
+
+def read_held(
+    db: Connection, stream: str, wanted: Mapping[str, Run]
+) -> dict[str, list[tuple[int, int, bytes]]]:
+    """By device the states held of these ticks of a stream, in order: first and last tick of a row, and its states."""
+    found: dict[str, list[tuple[int, int, bytes]]] = {device: [] for device in wanted}
+    devices = sorted(wanted)
+    for start in range(0, len(devices), HELD_TOGETHER):
+        some = devices[start : start + HELD_TOGETHER]
+        low, high = min(wanted[one][0] for one in some), max(wanted[one][1] for one in some)
+        asked = {"stream_": stream, "mine": some, "after_": low - LONGEST_BATCH, "first_": low, "last_": high}
+        for device, first, last, states in db.execute(_HELD, asked):
+            if first <= wanted[device][1] and last >= wanted[device][0]:
+                found[device].append((first, last, states))
+    return found
 
 
 def read_issued(db: Connection, devices: Iterable[str]) -> dict[str, dict[int, tuple[int, str | None]]]:

@@ -149,7 +149,8 @@ class Receiver:
             for device in changes.forgotten:
                 self.quarantine.forget(device)
         if messages.batches:
-            group = BatchGroup(db, (one.sent.device for one in messages.batches))
+            sent = [one.sent for one in messages.batches]
+            group = BatchGroup(db, (one.device for one in sent), sent)
             possible = self._possible_ticks(now)
             for one in messages.batches:
                 self._count(db, group, one, possible, now, changes)

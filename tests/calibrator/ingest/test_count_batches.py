@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, event, insert, select
 
 from hushmq.broker.contract.messages import Batch, Seen
 from hushmq.broker.contract.packing import pack
@@ -103,6 +104,67 @@ def test_a_tick_with_another_state_is_tampered_with(db: Connection, again: bytes
     with pytest.raises(Rejected):
         group.count(DeviceBatch("e", "motion", batch(10, again)), Ticks(LATEST))
     assert stored(db) == {10: 1, 11: 0, 12: 1}
+
+
+def test_what_comes_again_is_looked_up_together(db: Connection) -> None:
+    """The questions to the database do not grow with the batches that come again: after an outage these are most."""
+    sent = [
+        DeviceBatch(f"d{n}", "motion", batch(10 * at, bytes([n % 2] * 10)))
+        for at in range(30)
+        for n in range(5)
+    ]
+
+    def statements() -> int:
+        asked: list[str] = []
+
+        def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
+            asked.append(statement)
+
+        event.listen(db, "before_cursor_execute", note)
+        group = BatchGroup(db, {one.device for one in sent}, sent)
+        for one in sent:
+            group.count(one, Ticks(LATEST))
+        group.write()
+        event.remove(db, "before_cursor_execute", note)
+        return len(asked)
+
+    statements()
+    assert statements() <= 4
+    assert counted_ticks(db) == {(f"d{n}", "motion"): 300 for n in range(5)}
+
+
+def test_together_finds_what_one_by_one_finds(db: Connection) -> None:
+    """Batches that overlap what is held anyhow, some with another state: a group answers as groups of one do."""
+    rng = random.Random(3)
+    truth = {(device, t): rng.randrange(2) for device in "de" for t in range(60)}
+    sent = []
+    for _ in range(120):
+        device, first = rng.choice("de"), rng.randrange(50)
+        states = [truth[device, first + n] for n in range(rng.randrange(1, 10))]
+        if rng.random() < 0.2:
+            states[rng.randrange(len(states))] ^= 1
+        sent.append(DeviceBatch(device, "motion", batch(first, bytes(states))))
+
+    def answer(group: BatchGroup, one: DeviceBatch) -> int | Reason:
+        try:
+            return group.count(one, Ticks(LATEST))
+        except Rejected as refusal:
+            return refusal.reason
+
+    for group_size in (1, 7, 40):
+        with db.begin_nested() as attempt:
+            found = []
+            for at in range(0, len(sent), group_size):
+                some = sent[at : at + group_size]
+                group = BatchGroup(db, "de", some)
+                found += [answer(group, one) for one in some]
+                group.write()
+            states_of = {device: stored(db, device) for device in "de"}
+            attempt.rollback()
+        if group_size == 1:
+            alone = found, states_of
+        assert (found, states_of) == alone
+    assert Reason.TAMPERED in found
 
 
 def test_noise_cannot_be_older_than_its_setting(db: Connection) -> None:
