@@ -30,6 +30,7 @@ from hushmq.calibrator.ledger.accounts import Accounts
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.ledger.ledger_state import ledger_state
 from hushmq.calibrator.policy.clocks import Clocks
+from hushmq.calibrator.policy.failing_streams import FailingStreams
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.roster.admission import Admission
 from hushmq.calibrator.roster.forgotten import forgotten_devices, topics_of
@@ -76,6 +77,7 @@ class Cohort:
         self._statuses = DeviceStatuses(log)
         self._accounts = Accounts(self._followed)
         self._log = log
+        self._unpriced = FailingStreams("its accounts cannot be priced", clocks, log, self._accounts.reset)
         self._settings = CohortSettings(cohort, key, self._followed, self._accounts, clocks, log, timer)
         self._windows = WindowCloser(
             self.topics,
@@ -131,7 +133,7 @@ class Cohort:
         return bool(resumed)
 
     def calibrate(self) -> dict[str, StoredSetting]:
-        """The setting in force for each stream, newly calibrated where one is due."""
+        """The setting in force for each stream, newly calibrated where one is due and that does not fail."""
         with self._engine.begin() as db:
             return self._settings.calibrate(db)
 
@@ -148,10 +150,18 @@ class Cohort:
         """Whether device-specific settings remain to be calibrated."""
         return bool(self._settings.unfinished)
 
+    @property
+    def calibration_due(self) -> bool:
+        """Whether a stream is to be calibrated again for which that failed."""
+        return self._settings.failed.due_again or self._settings.failed_rounds.due_again
+
     def ledger_states(self) -> list[LedgerState]:
-        """Both audiences' accounts of every stream, priced under the learned Θ."""
+        """Both audiences' accounts of every stream, priced under the learned Θ; without those that cannot be priced."""
+        states = []
         with self._engine.begin() as db:
-            states = [self._ledger_state(db, stream) for stream in self._followed.streams]
+            for stream in self._followed.streams:
+                with self._unpriced.one(stream):
+                    states.append(self._ledger_state(db, stream))
         for state in states:
             if state.stopped is not None and state.stream not in self._marks.stopped:
                 self._log.error("over_budget", stream=state.stream, why=state.stopped)
@@ -218,8 +228,9 @@ class Cohort:
 
     @property
     def failed(self) -> dict[str, str]:
-        """Streams whose windows could not be closed at the last attempt, and why."""
-        return {stream: one.why for stream, one in self._windows.failed.items()}
+        """Streams that could not be priced, calibrated, or their windows closed, at the last attempt, and why."""
+        settings = self._settings.failed_rounds.why | self._settings.failed.why
+        return self._unpriced.why | settings | self._windows.failed.why
 
     @property
     def statuses(self) -> Mapping[str, Status]:

@@ -126,7 +126,8 @@ class ServedCohort:
 
     def _calibrate(self, received: Received, closed: ClosedWindows, *, resumed: bool) -> None:
         """Calibrate settings where the evidence, the policy or a ledger has changed; else go on with the devices'."""
-        if closed.windows or received.adopted or received.restored or received.stopped or resumed:
+        again = resumed or self.cohort.calibration_due
+        if closed.windows or received.adopted or received.restored or received.stopped or again:
             self._calibrate_cohort()
             self._calibrate_devices()
         elif self.calibrating:

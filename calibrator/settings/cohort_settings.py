@@ -18,6 +18,7 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.signature import PrivateKey
 from hushmq.calibrator.ledger.accounts import Accounts, Basis
 from hushmq.calibrator.policy.clocks import Clocks
+from hushmq.calibrator.policy.failing_streams import FailingStreams
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.settings.calibrate import Issuer, calibrate_cohort
 from hushmq.calibrator.settings.device_rounds import DeviceRound
@@ -53,27 +54,47 @@ class CohortSettings:
     clocks: Clocks
     log: FilteringBoundLogger
     timer: Callable[[], float] = time.monotonic
+    failed: FailingStreams = field(init=False)
+    """Streams whose setting could not be calibrated at the last attempt: what was issued before stays in force."""
+    failed_rounds: FailingStreams = field(init=False)
+    """The same for device-specific settings."""
     _rounds: dict[str, _Round] = field(default_factory=dict)
+    _said: set[tuple[str, str, str]] = field(default_factory=set)
+    """Streams, devices and reasons of what failed for single devices."""
+
+    def __post_init__(self) -> None:
+        self.failed, self.failed_rounds = (
+            FailingStreams(f"its {which} cannot be calibrated", self.clocks, self.log, self.accounts.reset)
+            for which in ("setting", "device-specific settings")
+        )
 
     def calibrate(self, db: Connection) -> dict[str, StoredSetting]:
         """The setting in force for each stream, newly issued where one is due; none where no noise keeps the budget."""
         found = {}
         for stream in self.followed.streams:
-            try:
-                one = calibrate_cohort(db, self.accounts.open(db, stream), self._issuer(stream))
-            except Problem as problem:
-                self.log.warning("no_setting", stream=stream, why=str(problem))
-                continue
-            found[stream] = one.setting
-            if one.issued:
-                message = one.setting.message
-                self.log.info(
-                    "setting_made",
-                    stream=stream,
-                    version=message.version,
-                    noise=message.noise.noise.in_words(),
-                )
+            with self.failed.one(stream), db.begin_nested():
+                one = self._calibrate(db, stream)
+                if one is not None:
+                    found[stream] = one
+            if stream in self.failed.why:
+                old = cohort_setting(db, stream, self.followed.version)
+                if old is not None:
+                    found[stream] = old
         return found
+
+    def _calibrate(self, db: Connection, stream: str) -> StoredSetting | None:
+        """The setting in force for a stream; None where no noise keeps the budget."""
+        try:
+            one = calibrate_cohort(db, self.accounts.open(db, stream), self._issuer(stream))
+        except Problem as problem:
+            self.log.warning("no_setting", stream=stream, why=str(problem))
+            return None
+        if one.issued:
+            message = one.setting.message
+            self.log.info(
+                "setting_made", stream=stream, version=message.version, noise=message.noise.noise.in_words()
+            )
+        return one.setting
 
     def calibrate_devices(self, db: Connection, for_s: float = math.inf) -> DeviceSettings:
         """The device-specific settings in force, newly issued where they are due, for about `for_s` seconds."""
@@ -81,13 +102,18 @@ class CohortSettings:
         due = self._due_rounds(db)
         # What may exceed the operator's budget comes first, whatever the stream.
         for calibration, one in sorted(due, key=lambda found: not found[1].urgent):
+            stream = calibration.accounts.stream
             for issued in one.advance(db, calibration, lambda: self.timer() >= ends):
                 self.log.info(
                     "device_setting_made",
-                    stream=calibration.accounts.stream,
+                    stream=stream,
                     device=issued.message.device,
                     version=issued.message.version,
                 )
+            for device, why in one.take_failed().items():
+                if (stream, device, why) not in self._said:
+                    self.log.error("device_failed", stream=stream, device=device, why=why)
+                self._said.add((stream, device, why))
             if self.timer() >= ends:
                 break
         in_force = {stream: one.round.in_force for stream, one in self._rounds.items()}
@@ -110,22 +136,30 @@ class CohortSettings:
         before, self._rounds = self._rounds, {}
         due = []
         for stream in self.followed.streams:
-            cohort = cohort_setting(db, stream, self.followed.version)
-            if cohort is None:  # no noise keeps the operator's budget
-                continue
-            basis, version = self.accounts.basis(db, stream), cohort.message.version
-            last = before.get(stream)
-            same = last is not None and (last.basis, last.cohort_version) == (basis, version)
-            if last is not None and same and last.round.done:
-                self._rounds[stream] = last
-                continue
-            calibration = DeviceCalibration(self.accounts.open(db, stream), self._issuer(stream), cohort)
-            if last is None or not same:
-                known = {} if last is None else last.round.in_force
-                last = _Round(basis, version, DeviceRound(db, calibration, known))
-            self._rounds[stream] = last
-            due.append((calibration, last.round))
+            with self.failed_rounds.one(stream):
+                found = self._due_round(db, stream, before.get(stream))
+                if found is not None:
+                    due.append(found)
         return due
+
+    def _due_round(
+        self, db: Connection, stream: str, last: _Round | None
+    ) -> tuple[DeviceCalibration, DeviceRound] | None:
+        """The round of a stream, a new one where what the last one depends on has changed; None where it is done."""
+        cohort = cohort_setting(db, stream, self.followed.version)
+        if cohort is None:  # no noise keeps the operator's budget
+            return None
+        basis, version = self.accounts.basis(db, stream), cohort.message.version
+        same = last is not None and (last.basis, last.cohort_version) == (basis, version)
+        if last is not None and same and last.round.done:
+            self._rounds[stream] = last
+            return None
+        calibration = DeviceCalibration(self.accounts.open(db, stream), self._issuer(stream), cohort)
+        if last is None or not same:
+            known = {} if last is None else last.round.in_force
+            last = _Round(basis, version, DeviceRound(db, calibration, known))
+        self._rounds[stream] = last
+        return calibration, last.round
 
     def _issuer(self, stream: str) -> Issuer:
         tick = self.clocks.first_issued(self.followed.streams[stream])

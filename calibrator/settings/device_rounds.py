@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from hushmq.calibrator.settings.device_settings import Device, DeviceCalibration
 from hushmq.calibrator.settings.stored_settings import StoredSetting, device_settings
@@ -48,6 +49,7 @@ class DeviceRound:
         self._to_precompute = deque(sorted(accounts.exposures))
         self._rest = deque(one.name for one in everyone if one.name not in urgent)
         self._largest_tilt: int | None = None
+        self._failed: dict[str, str] = {}
 
     @property
     def urgent(self) -> bool:
@@ -72,13 +74,30 @@ class DeviceRound:
                 break
         return issued
 
+    def take_failed(self) -> dict[str, str]:
+        """The devices that could not be visited since this was asked last, with the class of the error.
+
+        Each keeps the setting that it has, until the next round.
+        """
+        failed, self._failed = self._failed, {}
+        return failed
+
     def _step(self, db: Connection, calibration: DeviceCalibration) -> StoredSetting | None:
-        if self._urgent:
-            return self._visit_urgent(db, calibration, self._urgent.popleft())
-        if self._to_precompute:
-            calibration.accounts.precompute(self._to_precompute.popleft())
+        """Visit the next device; an error that is about it, and not about the database, ends that visit alone."""
+        queue = self._urgent or self._to_precompute or self._rest
+        name = queue.popleft()
+        try:
+            if queue is self._urgent:
+                return self._visit_urgent(db, calibration, name)
+            if queue is self._to_precompute:
+                calibration.accounts.precompute(name)
+                return None
+            return self._visit(db, calibration, name)
+        except SQLAlchemyError:
+            raise
+        except Exception as error:  # noqa: BLE001  # one device never stops the others
+            self._failed[name] = type(error).__name__
             return None
-        return self._visit(db, calibration, self._rest.popleft())
 
     def _visit_urgent(
         self, db: Connection, calibration: DeviceCalibration, name: str
@@ -107,7 +126,8 @@ class DeviceRound:
     def _issue(
         self, db: Connection, calibration: DeviceCalibration, device: Device, noise: Noise
     ) -> StoredSetting | None:
-        issued = calibration.issue(db, device, noise)
+        with db.begin_nested():  # all of it, or nothing
+            issued = calibration.issue(db, device, noise)
         if issued is not None:
             self.in_force[device.name] = issued
         return issued

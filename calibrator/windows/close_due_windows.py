@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.topics import Topics
@@ -21,6 +20,7 @@ from hushmq.calibrator.ledger.begun_epoch import BegunEpoch
 from hushmq.calibrator.ledger.contradicted_epoch import end_contradicted_epoch
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks
 from hushmq.calibrator.policy.clocks import Clocks
+from hushmq.calibrator.policy.failing_streams import FailingStreams
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.roster.left_out import OUTSIDE
@@ -28,9 +28,6 @@ from hushmq.calibrator.windows.close_window import WindowOutcome, close_window
 from hushmq.calibrator.windows.closed_windows import delete_closed_states
 from hushmq.calibrator.windows.collect_device_windows import Aggregated, aggregate_due
 from hushmq.calibrator.windows.due_windows import MOST_AT_ONCE, WindowSchedule, due_windows
-
-FAILED_S = 60.0
-"""How long a stream whose windows could not be closed waits before it is tried again."""
 
 
 @contextmanager
@@ -60,14 +57,6 @@ class ClosedWindows:
         return bool(self.aggregates) or any(one.charge for one in self.windows)
 
 
-@dataclass(frozen=True, slots=True)
-class FailedStream:
-    """Why a stream's windows could not be closed, and when it is tried again (`Clocks.now`)."""
-
-    why: str
-    again: float
-
-
 @dataclass(slots=True)
 class WindowCloser:
     """Closes windows when their grace has passed."""
@@ -88,8 +77,16 @@ class WindowCloser:
     """Windows released since the start."""
     refused: int = 0
     """Windows refused since the start."""
-    failed: dict[str, FailedStream] = field(default_factory=dict)
-    """Streams whose windows could not be closed at the last attempt."""
+    failed: FailingStreams = field(init=False)
+    """Streams whose windows could not be closed at the last attempt.
+
+    Nothing was charged or drawn as far as anyone can see: the window's transaction was rolled back.
+    """
+
+    def __post_init__(self) -> None:
+        self.failed = FailingStreams(
+            "its windows cannot be closed", self.clocks, self.log, self.accounts.reset
+        )
 
     def close_due(
         self, engine: Engine, *, waiting: Collection[str] = (), most_s: float = math.inf
@@ -111,9 +108,9 @@ class WindowCloser:
                 continue
             if not self.schedule.can_be_due(name, through=through):
                 continue
-            if name in self.failed and self.clocks.now() < self.failed[name].again:
+            if self.failed.waits(name):
                 continue
-            with self._one_stream(name):
+            with self.failed.one(name):
                 with engine.begin() as db:
                     spans = due_windows(db, name, stream, through=through)
                     added = aggregate_due(db, name, stream, through=through, topics=self.topics)
@@ -127,26 +124,6 @@ class WindowCloser:
             with engine.begin() as db:
                 self.marks.write(db)
         return ClosedWindows(tuple(windows), tuple(aggregates), unfinished)
-
-    @contextmanager
-    def _one_stream(self, stream: str) -> Iterator[None]:
-        """Let the other streams go on where the windows of one cannot be closed; it is tried again in a while.
-
-        Nothing was charged or drawn as far as anyone can see: the window's transaction was rolled back. An error's text
-        may hold data: its class is shown.
-        """
-        try:
-            yield
-        except SQLAlchemyError:
-            raise  # about the database, not about the stream
-        except Exception as error:  # noqa: BLE001
-            why = f"its windows cannot be closed: {type(error).__name__}"
-            if stream not in self.failed or self.failed[stream].why != why:
-                self.log.error("stream_failed", stream=stream, why=why)  # noqa: TRY400
-            self.failed[stream] = FailedStream(why, self.clocks.now() + FAILED_S)
-            self.accounts.reset()
-        else:
-            self.failed.pop(stream, None)
 
     def _close(
         self,

@@ -99,6 +99,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Delete the copy once the calibrator runs as expected.",
     ),
     "database_upgraded": ("The database has the tables of this release.", ""),
+    "device_failed": (
+        "The device-specific setting of a device could not be calibrated; it keeps the one it has, the others go on.",
+        "Report `why`, which names the class of the error. It is tried again when Θ or the cohort's setting changes.",
+    ),
     "device_setting_made": ("A device-specific setting was calibrated, signed and published.", ""),
     "disconnected": (
         "The calibrator has lost the broker; it reconnects, and devices keep their batches.",
@@ -249,7 +253,8 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "storage_back": ("The calibrator writes again; it has started anew from what is stored.", ""),
     "stream_failed": (
-        "The windows of a stream could not be closed; nothing was charged or published, the other streams go on.",
+        "The windows of a stream could not be closed, its settings calibrated or its accounts priced: nothing was "
+        "charged or published, the last setting stays in force, the other streams go on.",
         "It is tried again every minute. Report `why`, which names the class of the error.",
     ),
     "stored_policy_refused": (

@@ -23,10 +23,11 @@ from hushmq.calibrator.ledger.window_spending import spending
 from hushmq.calibrator.models import binary_model
 from hushmq.calibrator.models.binary import binary_count
 from hushmq.calibrator.models.draw_noise import noisy, noisy_together
+from hushmq.calibrator.policy import failing_streams
 from hushmq.calibrator.policy.nano_nats import NANO, scale_for
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.store import tables as store
-from hushmq.calibrator.windows import close_due_windows, draw_release
+from hushmq.calibrator.windows import draw_release
 from hushmq.calibrator.windows.close_window import close_window
 from hushmq.calibrator.windows.closed_windows import next_open_tick
 from hushmq.calibrator.windows.outgoing import unsent
@@ -63,7 +64,7 @@ def test_debit_and_noisy_result_are_one(tmp_path: Path, monkeypatch: pytest.Monk
         here.window()
         with monkeypatch.context() as patch:
             patch.setattr(draw_release, "encode", fail)
-            patch.setattr(close_due_windows, "FAILED_S", 0.0)
+            patch.setattr(failing_streams, "FAILED_S", 0.0)
             assert here.cohort.close_due().windows == ()
         assert here.cohort.failed == {STREAM: "its windows cannot be closed: RuntimeError"}
         assert [rows(here, name) for name in ("ledger", "release", "pending", "filled")] == [0, 0, 0, 0]
