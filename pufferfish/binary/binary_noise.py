@@ -11,8 +11,12 @@ import math
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from hushmq.pufferfish.bisection import bisection
+
 # Exceeds the rounding error of the computations below.
 _SLACK = 2.0**-48
+_LARGEST = 64.0
+"""A release with so large a tilt has no noise to speak of: none larger is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ class BinaryNoise:
         if self.amplified(math.inf) <= tau:
             return math.inf
         w = min(_inverse(self.rho0, self.rho1, tau), _inverse(self.rho1, self.rho0, tau))
+        if w == math.inf:  # τ is the noise's own tilt but for rounding
+            return bisection(lambda one: self.amplified(one) <= tau, 0.0, _LARGEST, absolute=1e-9)[0]
         step = _SLACK
         while w > 0.0 and self.amplified(w) > tau:
             w = max(0.0, w - step * (1.0 + w))

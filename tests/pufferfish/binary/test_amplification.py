@@ -33,6 +33,15 @@ def test_release_tilt_is_the_largest_within(rho: tuple[float, float], tau: float
         assert noise.amplified(w * 1.0001 + 1e-9) > tau or w > 30.0
 
 
+@given(rho=noises, ulps=st.integers(-3, 3))
+def test_a_budget_that_the_noise_alone_uses_up_leaves_room(rho: tuple[float, float], ulps: int) -> None:
+    """As where both audiences have one ε: what rounding takes away is no reason to release nothing."""
+    noise = BinaryNoise(*rho)
+    tau = max(noise.tau0, noise.tau1) * (1 + ulps * 2.0**-52)
+    assert noise.release_tilt(tau) > 20.0
+    assert noise.amplified(noise.release_tilt(tau)) <= tau
+
+
 def test_bounds() -> None:
     """A tilt of 0 is amplified to 0, an infinite one to the tilt of the noise."""
     noise = BinaryNoise(0.1, 0.3)
