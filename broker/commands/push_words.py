@@ -14,6 +14,7 @@ from hushmq.broker.forecast.account_forecast import matched_states
 from hushmq.broker.forecast.choose_stride import stride_gain
 from hushmq.broker.forecast.policy_forecast import Forecast
 from hushmq.broker.forecast.query_forecast import query_words
+from hushmq.broker.forecast.what_if import more_in_words
 from hushmq.broker.forecast.window_forecast import WindowForecast, window_forecasts
 
 
@@ -81,6 +82,9 @@ def words_of(policy: Policy, received: Received, plan: Plan) -> list[str]:
         if len(after.shares) > 1:
             lines.append(f"    a tick is in all {len(after.shares)} of these windows, and their tilts add up")
         lines.append(f"    with learning ({after.learning:.5f}) the total tilt of a tick is {after.tilt:.5f}")
+        thetas = {each: found.after.theta for each, (_, found) in plan.items()}
+        if (more := more_in_words(policy, name, thetas, max(1, devices[name]))) is not None:
+            lines.append(f"    {more}")
     return lines
 
 

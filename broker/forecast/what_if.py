@@ -12,6 +12,9 @@ from hushmq.broker.forecast.account_forecast import forecast_accounts
 from hushmq.broker.forecast.window_forecast import window_forecasts
 from hushmq.pufferfish.protocols import Theta
 
+MENTIONED = 4
+"""So many changes are mentioned in one line: as it is, a window, a stream, a higher ε."""
+
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
@@ -28,11 +31,32 @@ class WhatIf:
 
 
 def what_if(policy: Policy, stream: str, thetas: Mapping[str, Theta], devices: int) -> list[WhatIf]:
-    """The policy as it is, with another window, another stream, and other budgets."""
+    """The policy as it is, with another window, another stream, and other budgets; the stream has a window."""
+    changes = _changes(policy, stream)
+    return [_outcome(words, policy, stream, changed, thetas, devices) for words, changed in changes]
+
+
+def more_in_words(policy: Policy, stream: str, thetas: Mapping[str, Theta], devices: int) -> str | None:
+    """What one more window, one more stream and twice the public's ε would come to; None without a window."""
+    if not policy.streams[stream].windows:
+        return None
+    changes = _changes(policy, stream)[:MENTIONED]
+    now, *then = [_outcome(words, policy, stream, changed, thetas, devices) for words, changed in changes]
+    window = next(iter(policy.streams[stream].windows))
+    listed = "; ".join(f"with {one.words} {_error(one)}" for one in then)
+    return f"a share of {window} is {_error(now)} (95%); {listed}"
+
+
+def _error(one: WhatIf) -> str:
+    return "not possible" if one.half_width is None else f"±{one.half_width:.2g}"
+
+
+def _changes(policy: Policy, stream: str) -> list[tuple[str, dict[str, StreamPolicy]]]:
+    """Return every change in words, and the streams that it changes."""
     mine = policy.streams[stream]
     name, window = next(iter(mine.windows.items()))
     public = mine.epsilon.public
-    changes: list[tuple[str, dict[str, StreamPolicy]]] = [
+    return [
         ("as it is", {}),
         (
             f"one more window like {name}",
@@ -46,7 +70,6 @@ def what_if(policy: Policy, stream: str, thetas: Mapping[str, Theta], devices: i
             {stream: _epsilon(mine, public=public, operator=2 * mine.epsilon.operator)},
         ),
     ]
-    return [_outcome(words, policy, stream, changed, thetas, devices) for words, changed in changes]
 
 
 def _new(names: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -227,10 +227,25 @@ def _show(db: Connection, args: argparse.Namespace, config: Config | None) -> in
     if not found:
         print("the ledger is empty, and no policy has been followed yet")
     for account in found:
-        print_ledger(account, args.last)
+        print_ledger(account, args.last, _more(db, account, found))
         if account.stream in stopped:
             print(f"STOPPED: {stopped[account.stream]}; nothing of {account.stream} is charged or released")
     return 0
+
+
+def _more(db: Connection, account: StreamLedger, known: Sequence[StreamLedger]) -> str | None:
+    """What one more window, stream or a higher ε would come to; None where nothing is released of the stream."""
+    from hushmq.broker.forecast.what_if import more_in_words  # noqa: PLC0415  # as above
+    from hushmq.calibrator.ledger.ledger_report import stored_policy  # noqa: PLC0415  # as above
+    from hushmq.calibrator.store.tick_counts import counted_ticks  # noqa: PLC0415  # as above
+
+    policy = stored_policy(db)
+    if policy is None or account.policy is None:
+        return None
+    counted = {device for device, stream in counted_ticks(db) if stream == account.stream}
+    devices = max(1, len(counted - account.left_out.keys()))
+    thetas = {one.stream: one.theta for one in known if one.theta is not None}
+    return more_in_words(policy, account.stream, thetas, devices)
 
 
 def _verify(db: Connection, args: argparse.Namespace, config: Config | None) -> int:

@@ -129,8 +129,8 @@ def _spenders(account: StreamLedger) -> list[tuple[str, str, int, int, str, str]
     ]
 
 
-def print_ledger(account: StreamLedger, last: int) -> None:
-    """Print the ledger of one stream for people, with its `last` entries."""
+def print_ledger(account: StreamLedger, last: int, more: str | None = None) -> None:
+    """Print the ledger of one stream for people, with its `last` entries and what more would come to."""
     console = Console(width=None if sys.stdout.isatty() else 150)
     console.print(f"[bold]{account.stream}[/bold]", highlight=False)
     if account.policy is None or account.theta is None:
@@ -178,6 +178,8 @@ def print_ledger(account: StreamLedger, last: int) -> None:
                 f"if learning is deceived, a device in the policy's start loses at most {account.deceived.in_words()}",
                 highlight=False,
             )
+        if more is not None:
+            console.print(more, highlight=False)
         if account.history:
             console.print(f"public loss  {_plot(account)}", highlight=False)
         if account.entries:

@@ -12,7 +12,7 @@ from typing import Any
 from anyio import to_thread
 
 from hushmq.broker.contract.policy_message import Policy
-from hushmq.console.state.what_if import WhatIf, what_if
+from hushmq.broker.forecast.what_if import WhatIf, what_if
 from hushmq.pufferfish.protocols import Theta
 
 PATIENCE_S = 0.05

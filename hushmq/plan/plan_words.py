@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.forecast.stream_plan import StreamPlan
+from hushmq.broker.forecast.what_if import more_in_words
 from hushmq.broker.forecast.window_forecast import NO_DATA, window_forecasts
 from hushmq.commands.durations import in_words
 from hushmq.explain.figure import Curve, Figure, LabelledPoint, Panel
@@ -36,6 +38,10 @@ def plan_lines(
         )
         lines.append(f"noise on the device: at first {first}; once Θ is learned {plan.best.noise.in_words()}")
     lines += ["", *_table(stream, plan), ""]
+    if plan.best is not None:
+        policy = Policy(version=1, cohort="plan", streams={stream.name: plan.policy})
+        more = more_in_words(policy, stream.name, {stream.name: plan.best.theta}, stream.devices)
+        lines += [] if more is None else [more]
     traffic = plan.traffic
     lines += [
         f"traffic of a device: {traffic.batches:,.0f} messages, {traffic.bytes / 1000:,.1f} kB a day",
@@ -54,7 +60,9 @@ def _table(stream: PlannedStream, plan: StreamPlan) -> list[str]:
         rows.append(
             (
                 f"{one.window} ({in_words(one.seconds)})",
-                f"{stream.devices} devices" if one.scope == "cohort" else "each device",
+                f"{stream.devices} device{'s' * (stream.devices != 1)}"
+                if one.scope == "cohort"
+                else "each device",
                 "none" if now is None else f"±{now.half_width:.2g}",
                 f"±{one.half_width:.2g}{'' if one.tells else '  less than no data'}",
             )

@@ -15,8 +15,7 @@ from hushmq.console.background.jobs import Job
 from hushmq.console.pages.promise_page import live_promise_fragment
 from hushmq.console.pages.visit import Visit
 from hushmq.console.pages_text import at_most
-from hushmq.console.state.what_if import what_if
-from tests.calibrator.site import CALIBRATOR, STRANGER, WIDE, policy
+from tests.calibrator.site import CALIBRATOR, STRANGER
 from tests.console.conftest import Opened
 from tests.console.site_messages import publish_stored
 
@@ -37,23 +36,6 @@ def test_the_promise_is_in_words_and_numbers(opened: Opened) -> None:
     assert at_most(0.99902) == "≤ 99.91%"
     assert at_most(1 - 1e-5) == "≤ 99.9990%"
     assert at_most(1.0) == "≤ 100%"
-
-
-def test_what_more_would_cost_is_what_it_costs() -> None:
-    """Another window or stream means more noise, half the budget too, twice the budget less."""
-    now, window, stream, double, half, operators = what_if(policy(), "motion", {"motion": WIDE}, 50)
-    assert now.scale is not None
-    for one in (window, half):
-        assert one.scale is not None
-        assert one.scale > 1.5 * now.scale
-    assert now.half_width is not None
-    assert stream.half_width is not None
-    assert stream.half_width > now.half_width
-    assert double.scale is not None
-    assert double.scale < now.scale
-    assert operators.half_width is not None
-    assert operators.half_width < now.half_width
-    assert operators.public == now.public
 
 
 def test_a_page_does_not_wait_for_what_more_would_cost(opened: Opened) -> None:
