@@ -44,4 +44,6 @@ def _database(site: str | Path) -> str:
     if "://" in str(site):
         return str(site)
     path = Path(site)
+    if not path.exists():
+        raise Problem(f"{site} does not exist: give a site's folder, a calibrator's settings file, or a database")
     return load(path / "calibrator.toml" if path.is_dir() else path).database

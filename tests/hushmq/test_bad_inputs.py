@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hushmq.__main__ import COMMANDS, main
+from hushmq.documents.command_tree import subcommands, whole_parser
 
 POLICY = """
 cohort = "home"
@@ -237,13 +238,37 @@ BAD = [
     "explain nonsense",
     "calibrator readmit --config {home}/calibrator.toml --stream a --device b",
     "calibrator upgrade --database mongodb:///x",
+    "console run", "console run --config {dir}/none.toml", "console run --config {dir}/bytes", "console fly",
+    "console user",
+    "console init --calibrator {dir}/none.toml --out {dir}/new", "console user add ann --config {dir}/none.toml",
+    "console user add ann --config {home}/console.toml --role king",
+    "console user remove nobody --config {dir}/none.toml",
+    "console user list --config {dir}/text", "console verify-log --config {dir}/none.toml",
+    "fleet add a --config {dir}/none.toml", "fleet verify --config {dir}/none.toml",
+    "device fly {home}", "device add {home} A --source stdin", "device add {home} new --source serial=",
+    "device add {home} new --source mqtt=http://x/y", "device list {dir}/text", "device revoke {dir}/none x",
+    "verify {dir}/text", "verify {dir}/bytes", "verify {dir}", "verify {dir}/none.json --nonsense",
+    "audit --config {dir}/text", "audit --q 2 --r 0.1 --rho0 0.1 --rho1 0.1",
+    "releases plot {dir}/none", "releases plot {home} --output x.pdf", "releases export sqlite:////none/at/all.db",
+    "ledger disclose --database sqlite:////none.db", "ledger reconcile", "ledger plot --config {dir}/text",
+    "calibrator run --config {dir}/none.toml", "agent status --config {dir}/none.toml",
+    "policy sign {dir}/none.toml --key {home}/ops/ops.key --version 1 --out {dir}/s.json",
+    "explain loss --q 2 --r 1", "explain timeline {dir}/none.json", "explain scale {dir}/list.json", "explain stride",
+    "explain loss --q 0.1 --r 0.1 --output /none/x.svg",
+    "plan --lasting 1h,2h --window day=24h --devices 0", "plan --lasting 1h,2h --window day=24h --error 0",
+    "plan --lasting 1h,2h,3h --window day=24h", "plan --lasting 1h,2h --window day",
+    "plan --lasting 1h,2h --window day=24h --write /none/x",
 ]  # fmt: skip
 
 
 def test_there_are_enough_and_of_every_command() -> None:
-    """150 bad inputs at least, and no command without one, but the evaluation, which is another distribution."""
-    assert len(set(BAD)) >= 150
+    """200 bad inputs at least, and no command or action without one, but the evaluation, another distribution."""
+    assert len(set(BAD)) >= 200
     assert {words.split()[0] for words in BAD if words} >= set(COMMANDS) - {"evaluate"}
+    tried = {tuple(words.split()[:2]) for words in BAD}
+    for command, _, below in subcommands(whole_parser()):
+        actions = {(command, action) for action, _, _ in subcommands(below)}
+        assert command == "evaluate" or actions <= tried, actions - tried
 
 
 @pytest.mark.parametrize("words", BAD)

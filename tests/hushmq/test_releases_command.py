@@ -139,7 +139,7 @@ def test_shares_over_time(database: str, tmp_path: Path, capsys: pytest.CaptureF
         ("plot {url} --output x.pdf", "--output: x.pdf does not end in"),
         ("export {url} --format parquet", "--out: parquet is no text"),
         ("export {url} --out /dev/null/x", "--out: /dev/null/x: Not a directory"),
-        ("export /none", "/none: No such file"),
+        ("export /none", "/none does not exist"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(
