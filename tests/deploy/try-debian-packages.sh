@@ -11,6 +11,9 @@ say() { printf '%s\n' "$*"; }
 inside() { chroot "$root" "$@"; }
 as_user() { chroot --userspec=hushmq:hushmq "$root" "$@"; }
 
+[ "$(id -u)" = 0 ] || { say "make test-deb: needs root, for chroot" >&2; exit 2; }
+command -v debootstrap >/dev/null || { say "make test-deb: debootstrap is missing: apt-get install debootstrap" >&2; exit 2; }
+
 for name in agent site; do
     .venv/bin/python deploy/debian/build_deb.py "$name" --out "$out" >/dev/null
 done
