@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from hushmq.evaluation.attackers.raw_regimes import Bits, fitted_regimes, moved_odds
 from hushmq.evaluation.attacks.attack_outcome import AttackOutcome
-from hushmq.evaluation.attacks.regime_model import Bits, RegimeModel
 from hushmq.evaluation.attacks.watched_states import Noticed, watched
 from hushmq.evaluation.recordings import Recording, sleepers
 from hushmq.evaluation.section_list import Job
 from hushmq.evaluation.sections.recorded_misfit import covering, sanitized
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.stream_loss import optimal_noise
+from hushmq.pufferfish.regimes.product_tilt import product_loss
+from hushmq.pufferfish.regimes.regime_chain import RegimeChain
 
 COVERED = 40
 """The calibrator measures misfit over lags up to this one."""
@@ -32,25 +36,28 @@ def attacks(job: Job) -> Iterator[AttackOutcome]:
         if recording.subject != "N10" and job.quick:
             continue
         bits = recording.states()[:ticks]
-        model = RegimeModel.fit(bits, rounds=rounds)
+        chain = fitted_regimes([bits], rounds=rounds)
         for epsilon in (1.0, 2.0, 4.0) if recording.subject == "N10" else (4.0,):
             job.progress(0.5, f"regimes of {recording.subject}, ε = {epsilon:g}")
-            yield _outcome(job, recording, bits, model, epsilon)
+            yield _outcome(job, recording, bits, chain, epsilon)
 
 
-def _outcome(job: Job, recording: Recording, bits: Bits, model: RegimeModel, epsilon: float) -> AttackOutcome:
+def _outcome(job: Job, recording: Recording, bits: Bits, chain: RegimeChain, epsilon: float) -> AttackOutcome:
     old, new = (optimal_noise(covering([bits], reach), epsilon) for reach in (1, COVERED))
     rng = job.rng("regimes", recording.subject, epsilon)
-    moved = [float(model.moved(sanitized(bits, noise, rng), noise).max()) for noise in (old, new)]
+    every = np.ones(len(bits), dtype=bool)
+    moved = [
+        np.abs(moved_odds(chain, sanitized(bits, noise, rng), every, noise)).max() for noise in (old, new)
+    ]
     noticed = noticed_under_neighbours(bits)
     watch = "not noticed" if noticed.warned is None else f"warned after {noticed.warned} beats"
-    certain = "exact" if model.chain.is_mtp2 else "at least"
+    certain = "exact" if chain.is_mtp2 else "at least"
     return AttackOutcome(
         "regimes",
         f"heart rate {recording.subject}, {len(bits)} beats",
         epsilon,
-        model.loss(old),
-        model.loss(new),
+        product_loss(chain, old.tau0, old.tau1),
+        product_loss(chain, new.tau0, new.tau1),
         f"{certain}, prior adversary, two fitted regimes; on the recording the odds moved by {moved[0]:.2f} and "
         f"{moved[1]:.2f}",
         f"noise covers lags to {COVERED}, signal {old.signal:.3f} → {new.signal:.4f}; a device whose Θ is the chain of "

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hushmq.evaluation.attackers.hidden import Hidden
+from hushmq.evaluation.attacks import attack_suite
 from hushmq.evaluation.attacks.attack_outcome import AttackOutcome
 from hushmq.evaluation.attacks.mixture_attack import NARROW, README, refused, worst_transcript
 from hushmq.evaluation.attacks.presence_attack import (
@@ -20,7 +21,6 @@ from hushmq.evaluation.attacks.presence_attack import (
     least_loss,
     old_headers,
 )
-from hushmq.evaluation.attacks.regime_model import RegimeModel
 from hushmq.evaluation.attacks.watched_states import Noticed, watched
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
@@ -67,10 +67,14 @@ def test_the_suite(quick: Callable[..., Result]) -> None:
     assert len(found.findings("loses")) == len(lost)
 
 
-def test_without_recordings_the_rest_runs(quick: Callable[..., Result], tmp_path: Path) -> None:
+def test_without_recordings_the_rest_runs(
+    quick: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The regime attack is skipped with its reason."""
+    both = {name: attack_suite.ATTACKS[name] for name in ("regimes", "presence")}
+    monkeypatch.setattr(attack_suite, "ATTACKS", both)
     found = quick("attacks", "--data", tmp_path)
-    assert not of(found.table("attacks"), "regimes")
+    assert [row["attack"] for row in found.table("attacks")] == ["presence"]
     assert any("normal_N1-N11" in text for text in found.findings("skipped"))
 
 
@@ -103,32 +107,6 @@ def test_the_mixture_attack_is_sharp() -> None:
     least = optimal_noise(NARROW, 1.0, "undecided")
     assert worst_transcript(NARROW, least) <= 1.0
     assert worst_transcript(NARROW, BinaryNoise.of_tilts(1.3 * least.tau0, 1.3 * least.tau1)) > 1.0
-
-
-def test_one_regime_is_a_chain() -> None:
-    """Two equal regimes lose what the chain loses; an attacker moves the odds by what one who knows the chain does."""
-    model = RegimeModel(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([[0.1, 0.3], [0.1, 0.3]]))
-    theta, noise = BinaryTheta.point(0.1, 0.3), BinaryNoise(0.3, 0.2)
-    exact = loss(theta, tau0=noise.tau0, tau1=noise.tau1, adversary="prior")
-    assert model.loss(noise) == pytest.approx(exact, rel=1e-9)
-    rng = np.random.default_rng(0)
-    hidden = Hidden(0.1, 0.3, noise)
-    outputs = hidden.sanitize(hidden.paths(1, 400, rng), rng)[0].astype(np.int64)
-    assert model.moved(outputs, noise).max() <= exact
-
-
-def test_regimes_are_found() -> None:
-    """A recording drawn from two regimes: the fit finds how they move, and how long they last."""
-    rng = np.random.default_rng(3)
-    regime, bit, bits = 0, 0, []
-    moves = [[0.05, 0.5], [0.5, 0.05]]
-    for _ in range(6000):
-        regime ^= int(rng.random() < 0.005)
-        bit ^= int(rng.random() < moves[regime][bit])
-        bits.append(bit)
-    model = RegimeModel.fit(np.array(bits), rounds=25)
-    assert np.abs(model.moves - np.array(moves)).max() < 0.08
-    assert np.abs(np.diag(model.change) - 0.995).max() < 0.01
 
 
 def test_a_chain_of_theta_raises_no_alarm() -> None:
