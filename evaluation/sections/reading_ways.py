@@ -84,19 +84,25 @@ def laplace_variance(tilt: float) -> float:
     return 0.0 if math.isinf(tilt) else 2 * math.exp(-tilt) / math.expm1(-tilt) ** 2
 
 
-def reading(cohort: RecordedCohort, window: str, promised: Promised, way: str, epsilon: float) -> Reading:
-    """The windows of a cohort as one way reads them at ε, each device with the stride that is best for its Θ."""
+def reading(
+    cohort: RecordedCohort, window: str, promised: Promised, way: str, epsilon: float, *, growth: float = 1.4
+) -> Reading:
+    """The windows of a cohort as one way reads them at ε, each device with the stride that is best for its Θ.
+
+    Of the strides that divide a window those are tried that are at least `growth` times the one before.
+    """
     size = cohort.windows[window]
     typical = min(size, *(device.length for device in cohort.devices))
-    chosen = [_setting(theta, promised, way, epsilon, size, typical) for theta in promised.thetas]
-    strides = [one.stride for one in chosen]
-    windows = cut(cohort.devices, size, 1 if way == DEVICE else strides)
+    strides = _strides(size, typical, growth) if promised.thinned else [1]
+    chosen = [_setting(theta, promised, way, epsilon, strides, typical) for theta in promised.thetas]
+    best = [one.stride for one in chosen]
+    windows = cut(cohort.devices, size, 1 if way == DEVICE else best)
     published = windows.published if way != DEVICE else windows.ticks
     each = np.array([one.variance(1) for one in chosen])[windows.device]
     drawn = np.array([one.drawn for one in chosen])[windows.device]
     variances = each / published + drawn / published**2
     noises = [one.noise for one in chosen]
-    return Reading(windows, strides, noises, [one.tilt for one in chosen], np.asarray(variances))
+    return Reading(windows, best, noises, [one.tilt for one in chosen], np.asarray(variances))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +132,20 @@ class _Setting:
         return self.variance(published) + self.drawn / published**2
 
 
-def _setting(theta: Theta, promised: Promised, way: str, epsilon: float, size: int, ticks: int) -> _Setting:
+def _setting(
+    theta: Theta, promised: Promised, way: str, epsilon: float, strides: Sequence[int], ticks: int
+) -> _Setting:
     if way == DEVICE:
         return _Setting(1, None, min(theta.largest_tilts(epsilon, promised.adversary)), 0.0)
-    strides = _strides(size, ticks) if promised.thinned else [1]
     tried = [_strided(theta, promised.adversary, way, epsilon, stride) for stride in strides]
     return min(tried, key=lambda one: one.error(ticks))
 
 
-def _strides(size: int, ticks: int) -> list[int]:
-    """Divisors of a window, each at least 1.4 times the one before, that leave some ticks of it."""
+def _strides(size: int, ticks: int, growth: float) -> list[int]:
+    """Divisors of a window, each at least `growth` times the one before, that leave some ticks of it."""
     found = [1]
     for stride in range(2, min(LONGEST, ticks // FEWEST) + 1):
-        if size % stride == 0 and stride >= 1.4 * found[-1]:
+        if size % stride == 0 and stride >= growth * found[-1]:
             found.append(stride)
     return found
 

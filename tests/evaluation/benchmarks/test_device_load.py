@@ -79,6 +79,6 @@ def test_the_slope_of_memory() -> None:
 @pytest.mark.slow
 def test_the_benchmark_runs_with_one_device() -> None:
     """Every row is there; at a trickle nothing is lost."""
-    told = {row.name: row for row in run(devices=1, rates=[20], step_s=1.0)}
+    told = {row.name: row for row in run(devices=1, rates=[20], step_s=0.5)}
     assert told["lost, by tick, up to the knee"].value == 0
     assert told["1 devices, TLS, QoS 1: messages/s at the knee"].value > 10

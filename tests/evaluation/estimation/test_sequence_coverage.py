@@ -41,11 +41,11 @@ def test_chains_go_on_from_window_to_window() -> None:
 def test_every_update_is_yielded() -> None:
     """Every update yields the learned Θ of the cohort and of each device."""
     simulated = SimulatedCohorts(
-        CohortScenario(BinaryScenario("demo", 4, 4, 2_000, DEMO), windows=2 * FIRST_UPDATE), cohorts=2, seed=1
+        CohortScenario(BinaryScenario("demo", 4, 3, 2_000, DEMO), windows=2 * FIRST_UPDATE), cohorts=2, seed=1
     )
     learned_thetas = list(simulated.learned_thetas())
     assert [(one.window, one.cohort) for one in learned_thetas] == [(4, 0), (4, 1), (8, 0), (8, 1)]
-    assert all(one.scheduled and one.theta is not None and len(one.own) == 4 for one in learned_thetas)
+    assert all(one.scheduled and one.theta is not None and len(one.own) == 3 for one in learned_thetas)
 
 
 @pytest.mark.slow

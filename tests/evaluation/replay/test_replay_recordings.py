@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hushmq.broker.contract.problem import Problem
+from hushmq.evaluation.replay import replay_site
 from hushmq.evaluation.replay.replay_page import comparisons, write
 from hushmq.evaluation.replay.replay_recordings import agreement, run_replay
 from hushmq.evaluation.replay.replay_site import PILOTS, ReplayPlan, planned, read
@@ -19,18 +20,22 @@ class TestReplay:
     pytestmark = needs_data
 
     @pytest.mark.slow
-    def test_what_is_released_is_about_the_recordings(self, tmp_path: Path) -> None:
+    @pytest.mark.timeout(300)
+    def test_what_is_released_is_about_the_recordings(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Sanitized states go with the lines of their recording, releases with the truth, and the ledger is right.
 
         Both with a stride, from the stream, and with every tick, by devices.
         """
+        monkeypatch.setattr(replay_site, "GRACE_S", 8.0)
         recordings = read(DATA / "meditation" / "normal_N1-N11.csv.gz")
         sleepers = [one for one in recordings if one.name in PILOTS]
         results = []
         for per_device in (True, False):
             stream, said = planned(tmp_path, sleepers, 500, per_device=per_device, period_ms=4)
             assert any(line.startswith("Θ is 9 chains of 2 regimes") for line in said)
-            result = run_replay(sleepers, ReplayPlan(stream, ticks=1_500, window=500), lambda _: None)
+            result = run_replay(sleepers, ReplayPlan(stream, ticks=1_000, window=500), lambda _: None)
             assert result.verified
             for sleeper in sleepers:
                 seen, expected = agreement(result, sleeper)

@@ -51,7 +51,7 @@ def test_a_peer_flips_as_often_as_randomized_response(peer: Peer) -> None:
         perturb = peer.perturber(1.0)
     except Absent as absent:
         pytest.skip(str(absent))
-    rho, draws = plain(1.0).rho0, 20_000
+    rho, draws = plain(1.0).rho0, 11_000
     for state in (0, 1):
         outputs = perturb(bytes([state]) * draws)
         assert len(outputs) == draws
