@@ -24,23 +24,14 @@ from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
 from hushmq.pufferfish.binary.changing_chain import splits_by_state
-from hushmq.pufferfish.binary.stream_loss import rounded_up
 from hushmq.pufferfish.mobius.changing_side import alpha_of
+from hushmq.pufferfish.mobius.strided_steps import check_stride, endless_loss, endless_tilt
 from hushmq.pufferfish.protocols import Timeline
 from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
 from hushmq.pufferfish.undecided import UndecidedTimeline, left_inside, spread_error, with_spread
 
-LONGEST_STRIDE = 1 << 16
-"""The longest stride there is."""
-
 _DOWN = 1.0 - 2.0**-44
 """Exceeds the relative rounding error of α_m, to the side of more loss."""
-
-
-def check_stride(stride: int) -> None:
-    """Raise ValueError unless it is a stride."""
-    if not 1 <= stride <= LONGEST_STRIDE:
-        raise ValueError(f"stride is {stride}; it must be between 1 and {LONGEST_STRIDE}")
 
 
 @lru_cache(maxsize=4096)
@@ -55,9 +46,7 @@ def constant_loss(theta: BinaryTheta, tau0: float, tau1: float, adversary: Adver
     """The loss of an endless stream with these tilts at one of every `stride` ticks, for every sequence of kernels."""
     check_tilts(tau0, tau1)
     check_adversary(adversary)
-    loss = rounded_up(4.0 * math.asinh(_sinh(max(tau0, tau1) / 4.0) / strided_alpha(theta, stride)))
-    if tau0 == tau1 == 0.0:
-        return 0.0
+    loss = endless_loss(max(tau0, tau1), strided_alpha(theta, stride))
     return with_spread(loss, odds_spread(theta)) if adversary == "undecided" else loss
 
 
@@ -67,12 +56,7 @@ def largest_tilts(
     """The largest tilt whose loss is within ε, twice; 0 if there is none."""
     check_adversary(adversary)
     left = left_inside(epsilon, odds_spread(theta)) if adversary == "undecided" else epsilon
-    if not left > 0.0:
-        return 0.0, 0.0
-    tau = 4.0 * math.asinh(_sinh(left / 4.0) * strided_alpha(theta, stride))
-    shrink = 2.0**-46
-    while constant_loss(theta, tau, tau, adversary, stride) > epsilon:
-        tau, shrink = tau * (1.0 - shrink), 2.0 * shrink
+    tau = endless_tilt(left, strided_alpha(theta, stride))
     return tau, tau
 
 
@@ -145,7 +129,3 @@ class StridedTimeline:
 
 def _doubled(price: Price) -> Price:
     return Price(2.0 * price.epsilon, price.tick)
-
-
-def _sinh(x: float) -> float:
-    return math.sinh(min(x, 700.0))

@@ -5,14 +5,14 @@ Methods that price import their engines when called, because the engines import 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hushmq.pufferfish.adversary import Adversary
+from hushmq.pufferfish.adversary import Adversary, check_adversary
 from hushmq.pufferfish.categorical.transition_intervals import Rows, TransitionIntervals
 from hushmq.pufferfish.undecided import UndecidedTimeline, left_inside, spread_error, with_spread
+from hushmq.pufferfish.window_method import stride_error
 
 if TYPE_CHECKING:
     from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
@@ -106,34 +106,35 @@ class CategoricalTheta:
     ) -> Timeline:
         """A history under Θ, to be priced as it grows."""
         from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline  # noqa: PLC0415  # an engine
+        from hushmq.pufferfish.categorical.strided_states import StridedStatesTimeline  # noqa: PLC0415  # another
 
-        _check_every_tick(stride)
-
+        check_adversary(adversary)
         spread = self._spread_for(adversary)
         entries = list(entries)
-        inside = CategoricalTimeline(self, entries, ticks=ticks, informed=adversary == "informed")
+        inside: Timeline
+        if stride != 1:
+            inside = StridedStatesTimeline(self, entries, stride=stride, ticks=ticks)
+        else:
+            inside = CategoricalTimeline(self, entries, ticks=ticks, informed=adversary == "informed")
         return UndecidedTimeline(inside, spread, entries) if adversary == "undecided" else inside
 
     def constant_loss(self, tau0: float, tau1: float, adversary: Adversary, *, stride: int = 1) -> float:
         """The certified loss of a stream with the larger tilt at every tick; infinite if there is no certificate."""
-        from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
+        from hushmq.pufferfish.categorical import contraction, strided_states  # noqa: PLC0415  # engines
 
+        spread, tau = self._spread_for(adversary), max(tau0, tau1)
         if stride != 1:
-            return math.inf
-
-        spread = self._spread_for(adversary)
-        return with_spread(
-            contraction.constant_loss(self, max(tau0, tau1), informed=adversary == "informed"), spread
-        )
+            return with_spread(strided_states.constant_loss(self, tau, stride), spread)
+        return with_spread(contraction.constant_loss(self, tau, informed=adversary == "informed"), spread)
 
     def largest_tilts(self, epsilon: float, adversary: Adversary, *, stride: int = 1) -> tuple[float, float]:
         """The largest tilt with a certified loss of at most ε, less `tilt_margin`, twice; 0 if there is none."""
-        from hushmq.pufferfish.categorical import contraction  # noqa: PLC0415  # an engine
-
-        if stride != 1:
-            return 0.0, 0.0
+        from hushmq.pufferfish.categorical import contraction, strided_states  # noqa: PLC0415  # engines
 
         left = left_inside(epsilon, self._spread_for(adversary))
+        if stride != 1:
+            tau = strided_states.largest_tilt(self, left, stride) * (1.0 - self.tilt_margin)
+            return tau, tau
         tau = contraction.largest_tilt_within(self, left, informed=adversary == "informed") if left else 0.0
         return tau, tau
 
@@ -147,8 +148,8 @@ class CategoricalTheta:
         """The largest tilt at every tick for ever that the method allows; ValueError where it does not hold."""
         from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
 
-        _check_every_tick(stride)
-
+        if stride != 1:
+            return self._strided_window_tilt(method, epsilon, adversary, stride)
         left = left_inside(epsilon, self._spread_for(adversary))
         return categorical_window.window_limit(self, method, left, adversary) if left else 0.0
 
@@ -159,10 +160,17 @@ class CategoricalTheta:
         """
         from hushmq.pufferfish.categorical import categorical_window  # noqa: PLC0415  # an engine
 
-        _check_every_tick(stride)
-
+        if stride != 1:
+            return self._strided_window_tilt(method, epsilon, adversary, stride)
         left = left_inside(epsilon, self._spread_for(adversary))
         return categorical_window.window_tilt(self, method, left, adversary) if left else 0.0
+
+    def _strided_window_tilt(
+        self, method: Method, epsilon: float, adversary: Adversary, stride: int
+    ) -> float:
+        if (reason := self.method_error(method, adversary) or stride_error(method)) is not None:
+            raise ValueError(reason)
+        return self.largest_tilts(epsilon, adversary, stride=stride)[0]
 
     def optimal_noise(
         self,
@@ -179,12 +187,16 @@ class CategoricalTheta:
         """
         from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise  # noqa: PLC0415  # uses the engine
 
-        _check_every_tick(stride)
-        tau, _ = self.largest_tilts(epsilon, adversary)
+        if stride != 1 and device_tilt:
+            raise ValueError("device windows are not priced beside a stride")
+        tau, _ = self.largest_tilts(epsilon, adversary, stride=stride)
         if adversary == "undecided" and (reason := spread_error(self, epsilon)) is not None:
             raise ValueError(reason)
         if not tau:
-            raise ValueError(f"Θ: its chains may forget too slowly for ε of {epsilon:g}")
+            raise ValueError(
+                f"Θ: its chains may forget too slowly for ε of {epsilon:g}"
+                + (f" and a stride of {stride}" if stride != 1 else "")
+            )
         tau *= share
         if tau <= device_tilt:
             raise ValueError(
@@ -214,11 +226,6 @@ class CategoricalTheta:
     def as_tree(self) -> dict[str, Any]:
         """Θ as numbers and lists, exactly."""
         return {**_lists(self.forward), "backward": _lists(self.backward)}
-
-
-def _check_every_tick(stride: int) -> None:
-    if stride != 1:
-        raise ValueError(f"a stride of {stride} is priced for streams of two states only")
 
 
 def _lists(intervals: TransitionIntervals) -> dict[str, list[list[float]]]:

@@ -24,7 +24,7 @@ from hushmq.pufferfish.categorical.contraction_side import (
     Step,
     powers,
 )
-from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
+from hushmq.pufferfish.categorical.transition_intervals import Row, TransitionIntervals
 from hushmq.pufferfish.mobius.changing_side import LARGEST_ALPHA, ChangingSide
 
 MOST_STATES = 6
@@ -37,7 +37,7 @@ class ProjectiveStep:
     """A step whose end the adversary knows anything about."""
 
     def __init__(self, intervals: TransitionIntervals) -> None:
-        self.alpha = _smallest_cross_ratio(intervals) ** 0.5 / _UP
+        self.alpha = smallest_cross_ratio(intervals) ** 0.5 / _UP
 
     def step(self, D: float) -> float:
         """The R that it certifies from D: 4·artanh(tanh(Δ/4)·tanh(D/4)), with α = e^{−Δ/2}."""
@@ -51,16 +51,20 @@ _FARTHEST = 60.0
 """Beyond this D a step is not computed: it certifies D."""
 
 
-def _smallest_cross_ratio(intervals: TransitionIntervals) -> float:
-    """The least P(x,v)P(y,u)/(P(x,u)P(y,v)), at most 1."""
-    states = range(intervals.k)
+def smallest_cross_ratio(intervals: TransitionIntervals) -> float:
+    """The least P(x,v)P(y,u)/(P(x,u)P(y,v)) over x ≠ y and u ≠ v, at most 1."""
     least = 1.0
-    for x, y in permutations(states, 2):
-        for u, v in permutations(states, 2):
-            above = intervals.high[x][u] * intervals.high[y][v]
-            if above > 0.0:
-                least = min(least, intervals.low[x][v] * intervals.low[y][u] / above)
+    for x, y in permutations(range(intervals.k), 2):
+        # P(x,v)/P(y,v) and P(y,u)/P(x,u): the two least of each, for they may not be of one state.
+        mine = _two_least(intervals.low[x], intervals.high[y])
+        theirs = _two_least(intervals.low[y], intervals.high[x])
+        least = min(least, *(a * b for a, v in mine for b, u in theirs if u != v))
     return least
+
+
+def _two_least(low: Row, high: Row) -> list[tuple[float, int]]:
+    """The two smallest quotients with their places; none of impossible states."""
+    return sorted((a / b, place) for place, (a, b) in enumerate(zip(low, high, strict=True)) if b > 0.0)[:2]
 
 
 class ProjectiveSide(ContractionSide):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
-from hushmq.pufferfish.binary.strided_theta import LONGEST_STRIDE
+from hushmq.pufferfish.mobius.strided_steps import LONGEST_STRIDE
 
 
 @dataclass(frozen=True, slots=True)
