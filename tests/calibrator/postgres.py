@@ -43,7 +43,9 @@ class Postgres:
         self, port: int, user: str, folder: Path, as_whom: str | None, hosts: str = "127.0.0.1"
     ) -> None:
         self.port, self.user, self._hosts = port, user, hosts
-        self._folder, self._as_whom = folder, as_whom
+        self._folder = folder
+        self.as_whom = as_whom
+        """The user that the server runs as, where that is another one."""
         self._made = 0
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -56,7 +58,7 @@ class Postgres:
                     *(executable("postgres"), "-D", self._folder / "data", "-p", str(self.port)),
                     *("-k", self._folder, "-h", self._hosts, "-F"),
                 ],
-                user=self._as_whom,
+                user=self.as_whom,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -78,6 +80,18 @@ class Postgres:
 
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://{self.user}@127.0.0.1:{self.port}/{database}"
+
+    def promote(self) -> None:
+        """Make a standby the server that writes."""
+        with self.connect() as db:
+            db.execute("SELECT pg_promote(wait => true)")
+
+    def replayed(self, primary: Postgres) -> bool:
+        """Whether this standby has everything that its primary has written."""
+        with primary.connect() as db, self.connect() as mine:
+            (written,) = db.execute("SELECT pg_current_wal_lsn()").fetchall()
+            (found,) = mine.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", written).fetchall()
+        return bool(found[0])
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(
@@ -128,6 +142,41 @@ def running(hosts: str = "127.0.0.1") -> Iterator[Postgres]:
             raise Problem(f"initdb failed: {made.stderr.decode(errors='replace').strip()[-300:]}")
         with (folder / "data" / "pg_hba.conf").open("a") as allowed:
             allowed.write("host all all samenet trust\n")
+        found.start()
+        yield found
+    finally:
+        found.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def standby_of(primary: Postgres) -> Iterator[Postgres]:
+    """A second server that follows the first by streaming replication, from a base backup of it."""
+    folder = Path(tempfile.mkdtemp(prefix="hushmq-standby-"))
+    if primary.as_whom is not None:
+        shutil.chown(folder, primary.as_whom)
+    found = Postgres(free_port("127.0.0.1"), primary.user, folder, primary.as_whom)
+    try:
+        copied = subprocess.run(
+            [
+                *(
+                    executable("pg_basebackup"),
+                    "-D",
+                    folder / "data",
+                    "-h",
+                    "127.0.0.1",
+                    "-p",
+                    str(primary.port),
+                ),
+                *("-U", primary.user, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync"),
+            ],
+            user=primary.as_whom,
+            cwd=folder,
+            capture_output=True,
+            check=False,
+        )
+        if copied.returncode:
+            raise Problem(f"pg_basebackup failed: {copied.stderr.decode(errors='replace').strip()[-300:]}")
         found.start()
         yield found
     finally:
