@@ -16,6 +16,8 @@ GROUP = 2_000
 MANY = 500
 """So many are taken at once: the transaction then costs little beside its messages."""
 CAPACITY = 20_000
+CAPACITY_BYTES = 64 * 2**20
+"""Of payloads: a broker accepts packets of a megabyte, from whoever may publish anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Inbox:
         self.collect_s = collect_s
         """How long messages are collected where few are waiting."""
         self._waiting: deque[Arrived] = deque()
+        self._put_bytes = self._taken_bytes = 0  # each is written by one thread
         self._arrived = threading.Event()
         self._many = threading.Event()
         self.received = 0
@@ -46,10 +49,17 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The size of the payloads that wait."""
+        return self._put_bytes - self._taken_bytes
+
     def put(self, message: Arrived) -> None:
         """Queue a message, or drop it when the inbox is full."""
-        if len(self._waiting) < CAPACITY:
+        size = len(message.payload)
+        if len(self._waiting) < CAPACITY and self.waiting_bytes + size <= CAPACITY_BYTES:
             self._waiting.append(message)
+            self._put_bytes += size
             self.received += 1
             if not self._arrived.is_set():
                 self._arrived.set()
@@ -64,6 +74,7 @@ class Inbox:
         """Put a group that was taken and could not be written in front again."""
         self._waiting.extendleft(reversed(group))
         self.taken -= len(group)
+        self._taken_bytes -= sum(len(one.payload) for one in group)
         self._arrived.set()
 
     def take(self, timeout: float) -> list[Arrived]:
@@ -81,4 +92,5 @@ class Inbox:
         if len(self._waiting) >= MANY:
             self._many.set()
         self.taken += len(group)
+        self._taken_bytes += sum(len(one.payload) for one in group)
         return group

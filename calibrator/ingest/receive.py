@@ -295,9 +295,19 @@ class Receiver:
     def _reject(self, topic: str, rejection: Rejected) -> None:
         self.rejected[rejection.reason] += 1
         now = self.clocks.now()
-        last = self._logged.get((topic, rejection.reason))
+        key = _sender(topic), rejection.reason
+        last = self._logged.get(key)
         if last is None or now - last >= QUIET_S:
             if len(self._logged) > LOGGED_AT_MOST:
                 self._logged.clear()
-            self._logged[topic, rejection.reason] = now
+            self._logged[key] = now
             self.log.warning("rejected", topic=topic, reason=str(rejection.reason), detail=rejection.detail)
+
+
+def _sender(topic: str) -> str:
+    """Whom a refusal is logged for: the device that may publish there, or else the kind of topic.
+
+    A device may write to topics of as many streams as it can invent: its refusals are those of one sender.
+    """
+    address = parse(topic)
+    return "" if address is None else address.device or address.scope or address.kind

@@ -191,7 +191,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "See `reason`: usually its configuration file allows less than the policy asks for.",
     ),
     "rejected": (
-        "A message was rejected; repeated rejections of one topic and reason are logged once in a while.",
+        "A message was rejected; repeated rejections of one sender and reason are logged once in a while.",
         "See `reason` and `detail`.",
     ),
     "release_refused": ("A window was not released because the budget does not allow it.", "See `why`."),

@@ -40,6 +40,22 @@ def test_groups_are_taken_in_order_and_what_does_not_fit_is_dropped(inbox: Inbox
     assert inbox.take(0.0) == []
 
 
+def test_large_messages_take_no_more_memory_than_many_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is bounded in bytes as well; room comes back with what is taken, and goes with what is put back."""
+    monkeypatch.setattr(inbox_module, "CAPACITY_BYTES", 1000)
+    inbox = Inbox(logger("debug", "json", io.StringIO()))
+    for _ in range(5):
+        inbox.put(Arrived("topic", bytes(400)))
+    assert (len(inbox), inbox.waiting_bytes, inbox.dropped) == (2, 800, 3)
+    inbox.put(Arrived("topic", bytes(200)))
+    assert inbox.waiting_bytes == 1000
+    group = inbox.take(0.0)
+    assert inbox.waiting_bytes == 0
+    inbox.put_back(group)
+    inbox.put(Arrived("topic", b"x"))
+    assert (inbox.waiting_bytes, inbox.dropped) == (1000, 4)
+
+
 def test_few_messages_are_collected_and_many_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message alone waits for those that come while it does; a full group does not wait at all."""
     inbox, waits = Inbox(logger("debug", "json", io.StringIO()), collect_s=0.7), list[float]()

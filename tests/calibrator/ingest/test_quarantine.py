@@ -9,7 +9,7 @@ import pytest
 from hushmq.broker.contract.problem import Reason
 from hushmq.calibrator.calibrator_config import DevicesSection
 from hushmq.calibrator.ingest.inbox import Arrived
-from tests.calibrator.site import START, STREAM, Clock, desk, from_device, sqlite
+from tests.calibrator.site import START, STREAM, TOPICS, Clock, desk, from_device, sqlite
 
 STRICT = DevicesSection(skew_s=5, messages_per_s=1, burst=5, strikes=3, quarantine_s=100)
 FUTURE, PAST = from_device("bad", START + 1000, [1]), from_device("bad", START - 1000, [1])
@@ -80,3 +80,17 @@ def test_refusals_are_counted_always_and_logged_once(tmp_path: Path) -> None:
         here.cohort.receive([from_device("d", START, [1], noise=9)] * 5)
         assert here.cohort.rejected[Reason.POLICY_MISMATCH] == 5
         assert here.log.getvalue().count("policy-mismatch") == 1
+
+
+def test_a_device_that_invents_streams_does_not_flood_the_log(tmp_path: Path) -> None:
+    """Refusals on as many topics as a device can write to are logged as one sender's, each reason once a minute."""
+    with desk(sqlite(tmp_path), devices=STRICT) as here:
+        here.adopt()
+        payload = from_device("d", START, [1]).payload
+        here.cohort.receive(Arrived(TOPICS.batch("d", f"invented-{n}"), payload) for n in range(500))
+        here.cohort.receive(
+            Arrived(TOPICS.release(f"invented-{n}", "w", "d"), b"garbage") for n in range(500)
+        )
+        here.cohort.receive(Arrived(f"{TOPICS.policy}/invented-{n}", b"garbage") for n in range(500))
+        assert sum(here.cohort.rejected.values()) >= 1000
+        assert here.log.getvalue().count('"rejected"') <= 4
