@@ -24,9 +24,9 @@ PATIENCE_S = 90.0
 
 
 @pytest.mark.slow
-def test_the_disk_of_a_calibrator_is_full(nats: BrokerProcess, tmp_path: Path) -> None:
+def test_the_disk_of_a_calibrator_is_full(broker: BrokerProcess, tmp_path: Path) -> None:
     """Nothing that is not written is seen; with room again it goes on by itself, and all is counted."""
-    with small_disk(tmp_path / "small", 4) as disk, watched(disk.folder, nats) as here:
+    with small_disk(tmp_path / "small", 4) as disk, watched(disk.folder, broker) as here:
         here.survives(disk.fill, disk.make_room, "full")
 
 
