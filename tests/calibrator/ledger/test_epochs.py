@@ -29,6 +29,7 @@ from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from tests.calibrator.conftest import Databases
 from tests.calibrator.moving_cohort import (
+    DEVICES,
     EPSILON,
     FAST,
     FIRST,
@@ -174,7 +175,9 @@ def test_the_number_of_an_epoch_only_rises(moving: MovingCohort) -> None:
 
 
 def test_states_of_the_old_meaning_are_not_counted(moving: MovingCohort) -> None:
-    """A device that has not heard of the change goes on under an old setting: a stand-in is counted for its states."""
+    """A device that has not heard of the change goes on under an old setting: stand-ins are counted for its states, and
+    nothing is learned from them.
+    """
     moving.follow(moving_policy())
     moving.window(FAST)
     moving.desk.clock.tick += TICKS - 10  # in the middle of a window, also by the slowest clock
@@ -183,10 +186,14 @@ def test_states_of_the_old_meaning_are_not_counted(moving: MovingCohort) -> None
     refusal = moving.window(FAST, version=1).refusal
     assert refusal is not None
     assert "epoch 2 began" in refusal.reason
-    moving.window(FAST, version=1)
+    late = moving.window(FAST, version=1)
+    assert late.charge is not None
+    assert late.filled == DEVICES * TICKS
     with moving.desk.engine.begin() as db:
-        versions = db.execute(select(store.pending.c.noise).distinct()).scalars().all()
-    assert versions == [2]
+        assert db.execute(select(store.pending)).all() == []
+    moving.window(FAST)
+    with moving.desk.engine.begin() as db:
+        assert set(db.execute(select(store.pending.c.noise)).scalars()) == {2}
 
 
 def until_contradicted(moving: MovingCohort, **changes: Any) -> int:
