@@ -16,8 +16,9 @@ from hushmq.broker.contract.theta_message import CategoricalThetaMessage
 from hushmq.broker.provision.broker_process import BrokerProcess, free_port
 from tests.agent.activity import STATES, activity_noise, activity_policy
 from tests.agent.peer import sign
+from tests.calibrator.ledger.test_reconcile_ledger import charge, old_ledger, statement
 from tests.calibrator.running import Client
-from tests.calibrator.site import OPS, TOPICS, desk, policy, signed, sqlite
+from tests.calibrator.site import OPS, STREAM, TOPICS, desk, policy, signed, sqlite
 
 
 def options(broker: BrokerProcess, folder: Path, name: str) -> list[str]:
@@ -85,6 +86,19 @@ def test_both_numbers_of_an_account_are_shown(tmp_path: Path) -> None:
     assert "operator 1.5000 of 4 (3.2500 undecided)" in _words(state.model_copy(update={"operator": account}))
     old = account.model_copy(update={"undecided": None})
     assert "operator 1.5000 of 4, public" in _words(state.model_copy(update={"operator": old}))
+
+
+def test_a_stream_that_is_stopped_says_why(tmp_path: Path) -> None:
+    """A ledger from an old backup: whoever watches is told, and told no more once ops have signed what was lost."""
+    old_ledger(tmp_path)
+    mark = tmp_path / "mark"
+    with desk(sqlite(tmp_path), mark_path=mark) as here:
+        (state,) = here.cohort.ledger_states()
+        assert f"; STOPPED: {here.cohort.stopped[STREAM]}" in _words(state)
+        charge(here, mark, statement(here, mark))
+        assert here.cohort.resume()
+        (state,) = here.cohort.ledger_states()
+        assert "STOPPED" not in _words(state)
 
 
 def test_json_lines(
