@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hushmq.broker.contract.messages import LedgerState
+from hushmq.console.pages_text import moment
 from hushmq.console.state.device_rows import DeviceRow
 from hushmq.console.state.live_site import LiveSite
 from hushmq.console.state.reasons import WORDS
@@ -152,19 +154,36 @@ def _accounts(site: LiveSite) -> Iterator[Alarm]:
                 "see what was lost and what that costs: `hushmq ledger reconcile --config calibrator.toml`.",
                 f"/promise?stream={stream}",
             )
-        for sentence in state.broken_promises():
-            yield Alarm(
-                "bad",
-                f"{stream}: {sentence}.",
-                "This cannot be mended; those concerned should know. See the Promise page.",
-                f"/promise?stream={stream}",
-            )
+        yield from _broken_promises(stream, state, site.public.stride_ms(stream) / 1000)
         if state.misfit is not None and not state.misfit.covered:
             yield Alarm(
                 "warn",
                 f"{stream}: the data remembers longer than the chains of Θ (lags {state.misfit.first} to "
                 f"{state.misfit.last}), and the policy only reports it.",
                 'Write `misfit = "cover"` in the policy, or a wider Θ.',
+                f"/promise?stream={stream}",
+            )
+
+
+def _broken_promises(stream: str, state: LedgerState, tick_s: float) -> Iterator[Alarm]:
+    """An alarm for each ended epoch in which more could be inferred than was promised."""
+    for ended in state.ended:
+        lost = [
+            f"{loss:.2f} instead of {account.budget:g} for {readers}"
+            for readers, loss, account in (
+                ("operators", ended.operator, state.operator),
+                ("the public", ended.public, state.public),
+            )
+            if loss > account.budget
+        ]
+        if lost:
+            since = f"From {moment(ended.first * tick_s)} to" if ended.first else "Until"
+            yield Alarm(
+                "bad",
+                f"{stream}: {since} {moment((ended.last + 1) * tick_s)} UTC the promise did not hold: the loss may be "
+                f"up to {' and '.join(lost)}.",
+                "The data was unlike Θ. What is published cannot be taken back, and those concerned should know; the "
+                "stream goes on within its budget. See the Promise page.",
                 f"/promise?stream={stream}",
             )
 

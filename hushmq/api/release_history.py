@@ -45,5 +45,7 @@ def _database(site: str | Path) -> str:
         return str(site)
     path = Path(site)
     if not path.exists():
-        raise Problem(f"{site} does not exist: give a site's folder, a calibrator's settings file, or a database")
+        raise Problem(
+            f"{site} does not exist: give a site's folder, a calibrator's settings file, or a database"
+        )
     return load(path / "calibrator.toml" if path.is_dir() else path).database

@@ -13,19 +13,19 @@ from tests.console.browser import chromium, logged_in
 
 WARM_UP_S = 25.0
 SHOTS: list[tuple[str, str, Literal["light", "dark"], int, int]] = [
+    ("site", "/", "light", 1280, 720),
     ("promise", "/promise", "light", 1280, 1000),
     ("evidence", "/promise#evidence", "light", 1280, 1000),
     ("releases", "/releases", "light", 1280, 720),
     ("plan", "/plan", "dark", 1280, 720),
     ("ledger", "/ledger", "light", 1280, 720),
     ("phone-releases", "/releases", "light", 390, 844),
-    ("site", "/", "light", 1280, 720),
     ("devices", "/devices", "dark", 1280, 640),
     ("device", "/devices/wearable-3", "light", 1280, 900),
     ("phone", "/", "dark", 390, 844),
 ]
 """By picture: its page, the colour scheme, width and height."""
-LEAVES_BEFORE = "site"
+LEAVES_BEFORE = "devices"
 """From this picture on a device is off line."""
 
 

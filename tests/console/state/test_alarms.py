@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushmq.broker.contract.messages import LedgerState, encode
+from hushmq.broker.contract.messages import EndedEpoch, LedgerState, encode
 from hushmq.console.daemon import _health
 from hushmq.console.state.alarms import Alarm, alarms
 from tests.console.conftest import Opened
@@ -37,6 +37,29 @@ def test_a_stream_that_stands_still_says_how_it_goes_on(opened: Opened, left: fl
     assert "releases nothing: a reason" in one.words
     assert todo in one.todo
     assert one.link == "/promise?stream=motion"
+
+
+def test_a_broken_promise_is_one_alarm_in_times_and_words(opened: Opened) -> None:
+    """Of both audiences together, with the losses and the hours; an epoch within its budgets is none."""
+    ended = [
+        {
+            "number": 1,
+            "first": 0,
+            "last": 1_000_019,
+            "reason": "contradiction",
+            "operator": 4.5,
+            "public": 1.25,
+        },
+        {"number": 2, "first": 1_000_020, "last": 1_000_039, "reason": "ops", "operator": 4.5, "public": 0.5},
+        {"number": 3, "first": 1_000_040, "last": 1_000_059, "reason": "ops", "operator": 3.5, "public": 0.5},
+    ]
+    both, operators = found(opened, ended=tuple(EndedEpoch.model_validate(one) for one in ended))
+    assert both.words == (
+        "motion: Until 1970-01-12 13:47:00 UTC the promise did not hold: the loss may be up to 4.50 instead of 4 for "
+        "operators and 1.25 instead of 1 for the public."
+    )
+    assert "From 1970-01-12 13:47:00 to 1970-01-12 13:47:20 UTC" in operators.words
+    assert "public" not in operators.words
 
 
 def test_a_calibrator_that_does_not_answer_is_an_alarm(opened: Opened) -> None:
