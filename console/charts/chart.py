@@ -74,6 +74,8 @@ class Chart:
     """By time, lines of text about the point."""
     marks: Sequence[tuple[float, str]] = field(default=())
     """Horizontal lines: a value and a name, such as a budget."""
+    keys: Sequence[int] = field(default=())
+    """By time, the number by which a part of the chart is asked for; none where it shows all there is."""
     names: Sequence[str] = field(default=())
     """Labels below, where the horizontal axis is not time."""
 
@@ -86,7 +88,8 @@ class Chart:
         beside = "".join(_label(self.write(one), 1 - self._y(one) / HEIGHT) for one in ticks)
         below = "".join(f"<span>{escape(one)}</span>" for one in self.names or self._dates())
         places = [round(self._x(n) / WIDTH, 5) for n in range(len(self.times))]
-        data = escape(json.dumps({"x": places, "text": self.points}, ensure_ascii=False))
+        found = {"x": places, "text": self.points} | ({"keys": self.keys} if self.keys else {})
+        data = escape(json.dumps(found, ensure_ascii=False))
         legend = "".join(f'<span class="mark-name">{escape(name)}</span>' for _, name in self.marks)
         return Markup(  # noqa: S704  # all text in it is escaped above
             f'<figure class="chart" tabindex="0" role="img" aria-label="{escape(self.title)}" data-points="{data}">'

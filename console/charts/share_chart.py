@@ -41,6 +41,7 @@ def share_chart(groups: Sequence[ReleaseGroup], state: int, tick_s: float) -> Ch
         high=min(1.0, high),
         write=lambda one: percent(one, 0 if high - low > 0.1 else 1),
         points=[_words(group, state, tick_s) for group in groups],
+        keys=[one.entry for one in last],
     )
 
 

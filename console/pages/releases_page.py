@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
 
+from sqlalchemy import Connection
 from starlette.responses import Response
 
 from hushmq.broker.contract.topics import COHORT, Topics
 from hushmq.console.charts.share_chart import share_chart
 from hushmq.console.pages.visit import Visit
 from hushmq.console.store.release_groups import GroupedReleases, grouped_releases
-from hushmq.console.store.release_series import last_payloads
+from hushmq.console.store.release_series import last_payloads, payloads_between
 
 SPANS: dict[str, tuple[str, int | None]] = {
     "48": ("last 48", 48),
@@ -22,6 +24,8 @@ SPANS: dict[str, tuple[str, int | None]] = {
     "all": ("all", None),
 }
 """How many releases are drawn."""
+ENTRY = re.compile("[0-9]{1,15}")
+"""The number of a ledger entry in an address."""
 LISTED = 50
 """Releases in the table below the picture."""
 
@@ -51,12 +55,18 @@ def _choice(visit: Visit) -> tuple[str, str, str] | None:
 async def _values(visit: Visit) -> dict[str, Any]:
     public, choice = visit.context.site.public, _choice(visit)
     span = visit.query("span", SPANS, "168")
+    part = _part(visit)
     found: GroupedReleases | None = None
     if choice is not None:
         topic = Topics(visit.context.config.cohort).release(*choice)
-        found = await visit.context.database.read(
-            lambda db: grouped_releases(last_payloads(db, topic, SPANS[span][1]), LISTED)
-        )
+
+        def read(db: Connection) -> GroupedReleases | None:
+            payloads = (
+                payloads_between(db, topic, *part) if part else last_payloads(db, topic, SPANS[span][1])
+            )
+            return grouped_releases(payloads, LISTED)
+
+        found = await visit.context.database.read(read)
     states = found.newest.states if found else ()
     state = visit.query("state", states, states[-1] if states else "")
     stream = choice[0] if choice else ""
@@ -72,12 +82,21 @@ async def _values(visit: Visit) -> dict[str, Any]:
         "state": state,
         "spans": SPANS,
         "span": span,
+        "part": part,
         "found": found,
         "index": states.index(state) if found else 0,
         "tick_s": tick_s,
         "stride": public.stride(stream),
         "chart": share_chart(found.groups, states.index(state), tick_s).markup() if found else None,
     }
+
+
+def _part(visit: Visit) -> tuple[int, int] | None:
+    """The first and the last ledger entry of the part of the picture that is asked for; None for a span."""
+    first, last = (visit.request.query_params.get(name, "") for name in ("from", "to"))
+    if not (ENTRY.fullmatch(first) and ENTRY.fullmatch(last)):
+        return None
+    return int(first), int(last)
 
 
 def _cohort_first(scope: str) -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-// Charts: what is said about the point under the pointer, or chosen with the arrow keys.
+// Charts: what is said about the point under the pointer, or chosen with the arrow keys; and a part of it, closer.
 "use strict";
 
 function prepare(chart) {
@@ -9,6 +9,9 @@ function prepare(chart) {
   if (!data.text.length) return;
   const cursor = plot.appendChild(document.createElement("div"));
   const tip = plot.appendChild(document.createElement("div"));
+  const part = plot.appendChild(document.createElement("div"));
+  part.className = "part";
+  part.hidden = true;
   cursor.className = "cursor";
   tip.className = "tip";
   tip.setAttribute("role", "status");
@@ -42,15 +45,58 @@ function prepare(chart) {
     return share - data.x[low] < data.x[high] - share ? low : high;
   }
 
-  plot.addEventListener("pointermove", (event) => {
+  // The server draws the part between two points; the address says which, so that it can be kept and sent.
+  function closer(one, other) {
+    const first = Math.max(0, Math.min(one, other)), last = Math.min(data.x.length - 1, Math.max(one, other));
+    if (!data.keys || last - first < 2) return;
+    const address = new URL(location);
+    address.searchParams.set("from", data.keys[first]);
+    address.searchParams.set("to", data.keys[last]);
+    location.assign(address);
+  }
+
+  function whole() {
+    const address = new URL(location);
+    if (!address.searchParams.has("from")) return;
+    address.searchParams.delete("from");
+    address.searchParams.delete("to");
+    location.assign(address);
+  }
+
+  function under(event) {
     const place = plot.getBoundingClientRect();
-    show(nearest((event.clientX - place.left) / place.width));
+    return nearest((event.clientX - place.left) / place.width);
+  }
+
+  let began = null;
+  plot.addEventListener("pointermove", (event) => {
+    show(under(event));
+    if (began === null) return;
+    const [left, right] = [data.x[began], data.x[chosen]].sort((a, b) => a - b);
+    part.hidden = false;
+    part.style.left = `${100 * left}%`;
+    part.style.width = `${100 * (right - left)}%`;
+  });
+  plot.addEventListener("pointerdown", (event) => {
+    if (!data.keys || event.pointerType === "touch" || event.button) return;
+    event.preventDefault();
+    chart.focus({ preventScroll: true });
+    plot.setPointerCapture(event.pointerId);
+    began = under(event);
+  });
+  plot.addEventListener("pointerup", (event) => {
+    if (began !== null) closer(began, under(event));
+    began = null;
+    part.hidden = true;
   });
   plot.addEventListener("pointerleave", hide);
   chart.addEventListener("blur", hide);
   chart.addEventListener("keydown", (event) => {
     const steps = { ArrowLeft: -1, ArrowRight: 1, Home: -data.x.length, End: data.x.length };
     if (event.key === "Escape") hide();
+    const quarter = Math.max(1, Math.floor(data.x.length / 4));
+    if (event.key === "+") closer(chosen - quarter, chosen + quarter);
+    if (event.key === "-") whole();
     if (!(event.key in steps)) return;
     event.preventDefault();
     show(tip.hidden ? chosen : chosen + steps[event.key]);

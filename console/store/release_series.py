@@ -51,6 +51,12 @@ def last_payloads(db: Connection, topic: str, most: int | None) -> list[bytes]:
     return [row.payload for row in rows][::-1]
 
 
+def payloads_between(db: Connection, topic: str, first: int, last: int) -> list[bytes]:
+    """The exact bytes of the releases of a topic whose ledger entries are within these, the oldest first."""
+    within = store.release.c.entry.between(first, last)
+    return list(db.execute(_published(topic).where(within).order_by(store.release.c.entry)).scalars())
+
+
 def _published(topic: str) -> Select[Any]:
     """Only what the broker has acknowledged: the rest is not public yet."""
     return select(store.release.c.payload).where(store.release.c.topic == topic, store.release.c.sent)

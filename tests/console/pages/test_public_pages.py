@@ -63,8 +63,34 @@ def test_the_ledger_is_shown_and_downloaded_whole(opened: Opened) -> None:
     assert client.post("/ledger/verify", {"csrf": client.get("/").csrf}).status == 403
 
 
+def test_a_part_of_the_releases_is_drawn_closer(opened: Opened) -> None:
+    """Those of the ledger entries in the address, and no others; the page without them is a link away."""
+    console = opened()
+    publish_stored(console.context.site, console.context.database)
+    client = console.client("vic")
+    whole = client.get("/releases").text
+    assert "&#34;keys&#34;: [1, 2, 3]" in whole
+    assert "part ✕" not in whole
+    part = client.get("/releases?from=2&to=3").text
+    assert "&#34;keys&#34;: [2, 3]" in part
+    assert "2 releases of" in part
+    assert "part ✕" in part
+    assert "published in this part" in client.get("/releases?from=700&to=900").text
+
+
 @pytest.mark.parametrize(
-    "query", ["stream=motion", "stream=none", "scope=d0", "span=all&state=still", "state=x"]
+    "query",
+    [
+        "from=1",
+        "from=x&to=2",
+        "from=-1&to=2",
+        "from=1&to=99999999999999999999",
+        "stream=motion",
+        "stream=none",
+        "scope=d0",
+        "span=all&state=still",
+        "state=x",
+    ],
 )
 def test_any_choice_shows_something(opened: Opened, query: str) -> None:
     """An address that names what is not there leads to what is."""
