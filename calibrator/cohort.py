@@ -132,10 +132,19 @@ class Cohort:
             self._windows.schedule.policy_changed()
         return bool(resumed)
 
-    def calibrate(self) -> dict[str, StoredSetting]:
-        """The setting in force for each stream, newly calibrated where one is due and that does not fail."""
+    def calibrate(self, *, nobody_applied: bool = False) -> dict[str, StoredSetting]:
+        """The setting in force for each stream, newly calibrated where one is due and that does not fail.
+
+        With `nobody_applied` none is made for a policy that has none yet.
+        """
         with self._engine.begin() as db:
-            return self._settings.calibrate(db)
+            return self._settings.calibrate(db, nobody_applied=nobody_applied)
+
+    def nobody_applied(self, *, settled: bool) -> bool:
+        """Whether devices are known, or may be while not `settled`, and none has applied the policy followed."""
+        if self._followed.policy is None or self._statuses.applied(self._followed.version):
+            return False
+        return not settled or bool(self._statuses.of)
 
     def calibrate_devices(self, for_s: float = math.inf) -> DeviceSettings:
         """The device-specific settings in force, newly calibrated ones among them.

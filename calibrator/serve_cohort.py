@@ -58,6 +58,8 @@ class ServedCohort:
         """The noise version in force, by stream."""
         self._device_settings: Mapping[str, Mapping[str, StoredSetting]] = {}
         self._ledgers: dict[str, LedgerState] = {}
+        self._waiting = False
+        """Whether no device had applied the policy followed when settings were calibrated last."""
         self._forgotten: set[str] = set()
         """Devices whose topics are cleared; one that comes back is none of them."""
 
@@ -125,8 +127,12 @@ class ServedCohort:
         return closed
 
     def _calibrate(self, received: Received, closed: ClosedWindows, *, resumed: bool) -> None:
-        """Calibrate settings where the evidence, the policy or a ledger has changed; else go on with the devices'."""
-        again = resumed or self.cohort.calibration_due
+        """Calibrate settings where the evidence, the policy or a ledger has changed; else go on with the devices'.
+
+        Also where a device has applied the policy, for which nothing was calibrated before.
+        """
+        applied = self._waiting and not self.cohort.nobody_applied(settled=self.settled)
+        again = resumed or applied or self.cohort.calibration_due
         if closed.windows or received.adopted or received.restored or received.stopped or again:
             self._calibrate_cohort()
             self._calibrate_devices()
@@ -135,7 +141,8 @@ class ServedCohort:
 
     def _calibrate_cohort(self) -> None:
         """Calibrate the setting of each stream."""
-        for stream, setting in self.cohort.calibrate().items():
+        self._waiting = self.cohort.nobody_applied(settled=self.settled)
+        for stream, setting in self.cohort.calibrate(nobody_applied=self._waiting).items():
             self.settings[stream] = setting.message.version
             self._topics.set_setting(self.cohort.topics.noise(stream), setting.payload)
 

@@ -193,7 +193,8 @@ def settled(found: dict[str, Progress]) -> bool:
 def nobody_applied(policy: Policy, found: Mapping[str, Progress], received: Received) -> str | None:
     """What to do about a policy that was refused and that no device has applied, in words; None where that is not so.
 
-    Refusals come from devices; what others do is not known, and noise that was issued for it may still be used.
+    The calibrator issues noise for it once a device has applied it, or while it knows of no device; what was issued may
+    be used by devices that have not reported.
     """
     refused = [device for device, one in found.items() if one.state == "refused"]
     followed = sorted({received.statuses[device].policy or 0 for device in refused})
@@ -202,11 +203,15 @@ def nobody_applied(policy: Policy, found: Mapping[str, Progress], received: Rece
         return None
     reasons = sorted({found[device].reason for device in refused})
     go_on = ", ".join(f"policy {one}" if one else "no policy" for one in followed)
+    issued = any(one.policy == policy.version for one in received.settings.values())
+    cost = (
+        f"Noise for policy {policy.version} was issued, and stays possible: releases leave room for it"
+        if issued
+        else f"No noise was issued for policy {policy.version}: it costs nothing"
+    )
     return (
         f"no device has applied policy {policy.version} ({', '.join(reasons)}): whoever refused it goes on with "
-        f"{go_on}, the calibrator follows the new one. Push a corrected policy, or the former file again. Noise for "
-        f"policy {policy.version} stays possible, and where states change faster than a coin (q + r > 1) later noise "
-        "leaves room for it until the stream's `epoch` is raised"
+        f"{go_on}, the calibrator follows the new one. Push a corrected policy, or the former file again. {cost}"
     )
 
 

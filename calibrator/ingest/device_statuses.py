@@ -22,6 +22,10 @@ class DeviceStatuses:
             self._log.warning("refused_by_device", device=device, where=where, reason=str(reason))
         self.of[device] = status
 
+    def applied(self, policy: int) -> bool:
+        """Whether a device says that it follows this version of the policy. A device reports when it connects."""
+        return any(one.policy == policy for one in self.of.values())
+
     def remove(self, device: str) -> None:
         """Forget a status that was cleared."""
         self.of.pop(device, None)

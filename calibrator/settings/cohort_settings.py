@@ -2,6 +2,10 @@
 
 When one is due and what it holds: calibrator/settings/calibrate.py, calibrator/settings/device_settings.py; in which
 order: calibrator/settings/device_rounds.py.
+
+What was never signed was never used, and costs nothing: while devices are known and none of them has applied the policy
+followed, no setting is issued under it (calibrator/ingest/device_statuses.py). A policy that all refuse leaves no trace
+in the noise of those that follow it.
 """
 
 from __future__ import annotations
@@ -68,10 +72,15 @@ class CohortSettings:
             for which in ("setting", "device-specific settings")
         )
 
-    def calibrate(self, db: Connection) -> dict[str, StoredSetting]:
-        """The setting in force for each stream, newly issued where one is due; none where no noise keeps the budget."""
+    def calibrate(self, db: Connection, *, nobody_applied: bool = False) -> dict[str, StoredSetting]:
+        """The setting in force for each stream, newly issued where one is due; none where no noise keeps the budget.
+
+        With `nobody_applied` none where the policy followed has no setting yet: it waits for a device to apply it.
+        """
         found = {}
         for stream in self.followed.streams:
+            if nobody_applied and cohort_setting(db, stream, self.followed.version) is None:
+                continue
             with self.failed.one(stream), db.begin_nested():
                 one = self._calibrate(db, stream)
                 if one is not None:

@@ -86,3 +86,4 @@ def test_a_policy_that_nobody_applied(found: dict[str, Progress], reported: bool
     if advice is not None:
         assert "no device has applied policy 3 (epsilon-above-cap)" in advice
         assert "goes on with policy 2" in advice
+        assert advice.endswith("No noise was issued for policy 3: it costs nothing")
