@@ -117,7 +117,13 @@ def _init(args: argparse.Namespace) -> int:
     if args.json:
         print(
             json.dumps(
-                {"config": str(made.config), "url": made.url, "user": made.user, "password": made.password}
+                {
+                    "config": str(made.config),
+                    "url": made.url,
+                    "user": made.user,
+                    "password": made.password,
+                    "ca": None if made.ca is None else str(made.ca),
+                }
             )
         )
         return 0

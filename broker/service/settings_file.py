@@ -10,7 +10,7 @@ import json
 import os
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
@@ -23,6 +23,7 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from hushmq.broker.contract.message_base import field_path
 from hushmq.broker.contract.problem import Problem
@@ -170,7 +171,7 @@ def first_error(
     `tree` is the parsed file and `names` are all valid names. The value of an unknown setting is not shown, because it
     may be a password in the wrong place.
     """
-    first = error.errors(include_url=False)[0]
+    first = _misspelt(error.errors(include_url=False))
     where = ".".join(_keys(tuple(field_path(first["loc"])), tree or {})) or "the file"
     given, what = first["input"], first["msg"].removeprefix("Value error, ")
     shown = "" if first["type"] == "missing" or isinstance(given, dict) else f" (it is {given!r:.60})"
@@ -186,6 +187,18 @@ def first_error(
         case "union_tag_not_found":
             return f"{where}.kind: Field required"
     return f"{where}: {what}{shown}"
+
+
+def _misspelt(errors: Sequence[ErrorDetails]) -> ErrorDetails:
+    """The first error; where a setting is missing and one with nearly its name is there, that one."""
+    first = errors[0]
+    if first["type"] != "missing":
+        return first
+    from difflib import get_close_matches  # noqa: PLC0415  # only needed for this error
+
+    *section, name = first["loc"]
+    beside = (one for one in errors if one["type"] == "extra_forbidden" and [*one["loc"][:-1]] == section)
+    return next((one for one in beside if get_close_matches(str(one["loc"][-1]), [str(name)])), first)
 
 
 def _keys(loc: tuple[int | str, ...], tree: Any) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import queue
 import signal
 import subprocess
@@ -135,11 +136,22 @@ class _Up:
             self._say("console", "not installed: pip install 'hushmq[console]'")
             return None
         if settings.exists():
-            self._say("console", f"see {settings} for its address")
+            self._say("console", f"{self._console_address(settings)}  (settings: {settings})")
             return settings
         where = ["--site", str(path), "--calibrator", str(self._household.calibrator_file)]
         made = subprocess.run(
-            [sys.executable, "-P", "-m", "hushmq", "console", "init", *where, "--out", str(settings.parent)],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "hushmq",
+                "console",
+                "init",
+                *where,
+                "--out",
+                str(settings.parent),
+                "--json",
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -147,9 +159,18 @@ class _Up:
         if made.returncode:
             self._say("console", f"not started: {made.stderr.strip()}")
             return None
-        for line in made.stdout.strip().splitlines():
-            self._say("console", line)
+        found = json.loads(made.stdout)
+        self._say("console", f"{found['url']}  user: {found['user']}  password: {found['password']}")
+        if found["ca"] is not None:
+            self._say("", f"browsers trust it once they have {found['ca']} as an authority")
         return settings
+
+    def _console_address(self, settings: Path) -> str:
+        from hushmq.console.console_config import load_console  # noqa: PLC0415  # needs the extra `console`
+
+        config = load_console(settings)
+        host = config.hosts[0] if config.hosts else config.listen
+        return f"{'http' if config.tls is None else 'https'}://{host}:{config.port}/"
 
     def _start(self, name: str, command: list[str]) -> None:
         self._processes.add(name, command, self._household.path / "log" / f"{name}.log")

@@ -282,3 +282,14 @@ def test_bad_input_is_told_in_one_line(made: Path, words: str, capsys: pytest.Ca
     assert printed.err.startswith("hushmq: ")
     assert len(printed.err) > len("hushmq: ") + 8
     assert "Traceback" not in printed.err
+
+
+def test_a_misspelt_setting_is_named_and_not_the_one_that_is_missing(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what was meant."""
+    assert main(["push", f"{made}/periode.toml", "--site", f"{made}/home", "--yes"]) == 2
+    assert (
+        "streams.motion.periode_ms: there is no such setting; did you mean period_ms?"
+        in capsys.readouterr().err
+    )
