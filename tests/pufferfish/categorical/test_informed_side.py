@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmq.pufferfish.binary import stream_loss as binary
-from hushmq.pufferfish.categorical.bridge import BridgeSide, bridge_row, step
+from hushmq.pufferfish.categorical.bridge import SINGLY, BridgeSide, bridge_row, step
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction import (
     certificate_for,
@@ -219,3 +219,29 @@ def test_known_states_cost_real_chains_little() -> None:
         for epsilon in (1.0, 4.0):
             tau = largest_tilt(theta, epsilon).tau
             assert 1.0 - 1e-6 <= constant_loss(theta, tau, informed=True) / epsilon <= 1.02
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_what_is_told_beyond_the_last_range_is_covered(hops: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow chain whose weights are computed for a few distances only: the tail has to bound all farther ones.
+
+    The recursion of Theorem 11 is followed one distance at a time, with the weights of the chain itself, far beyond
+    the last range; what it reaches there is more than it reaches within.
+    """
+    monkeypatch.setattr("hushmq.pufferfish.categorical.bridge.FARTHEST", 2 * SINGLY)
+    P, tau = np.array([[0.97, 0.02, 0.01], [0.01, 0.97, 0.02], [0.02, 0.01, 0.97]]), 0.02
+    bound = BridgeSide(TransitionIntervals.point(P.tolist())).bound(hops, tau)
+    powers = [np.linalg.matrix_power(P, n) for n in range(401)]
+    rows = [tuple(row) for row in powers[hops].tolist()]
+    reached = []
+    for y in range(3):
+        told = [0.0] * (hops + 1)
+        for J in range(hops + 1, 401):
+            weights = tuple(powers[J - hops][:, y].tolist())
+            bridge = [bridge_row((row, row), (weights, weights)) for row in rows]
+            pairs = [(a, b) for a in bridge for b in bridge if a and b and a is not b]
+            told.append(min((J - 1) * tau, (hops - 1) * tau + step(pairs, tau + told[J - hops])))
+        reached.append(told)
+    within = max(max(told[: 2 * SINGLY + hops + 1]) for told in reached)
+    beyond = max(map(max, reached))
+    assert 1.05 * within < beyond <= bound < math.inf
