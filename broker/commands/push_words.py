@@ -124,10 +124,13 @@ def _stride(policy: Policy, name: str) -> list[str]:
     if gain is not None:
         factor, way = (gain, "smaller") if gain >= 1 else (1 / gain, "LARGER")
         better = f"; the windows' errors are {factor:.2g} times {way} than with all of them"
-    return [
+    lines = [
         f"    one of {own.stride} ticks is published, every {own.stride_ms / 1000:g} s, and every tick is protected"
         f"{better}"
     ]
+    if len(own.states) > 2:
+        lines.append("    with a stride nothing is learned of more than two states: Θ stays theta.start")
+    return lines
 
 
 def _changes(old: StreamPolicy | None, new: StreamPolicy) -> list[str]:

@@ -26,6 +26,7 @@ from hushmq.broker.contract.query_message import Query, query_error, transition_
 from hushmq.broker.contract.theta_message import BinaryThetaMessage, RegimeThetaMessage, ThetaMessage
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.categorical.informed_side import MOST_STATES
+from hushmq.pufferfish.categorical.strided_states import MOST_STATES as MOST_STRIDED_STATES
 from hushmq.pufferfish.regimes.regime_theta import INFORMED_ERROR
 from hushmq.pufferfish.undecided import spread_error
 from hushmq.pufferfish.window_method import Method, stride_error
@@ -163,9 +164,9 @@ class StreamPolicy(Message):
     stride: Annotated[int, Field(ge=1, le=LONGEST_STRIDE)] = 1
     """Of so many ticks one is published, and what is published is counted in strides; it never changes. `"auto"` in a
     file, and the default there, is the one that `hushmq push` finds best for the windows of a new stream. Above 1 it is
-    for two states, with Θ as `{ regimes }`, or as `{ q, r }` of which the highest add up to at most 1, for windows
-    whose `ticks` are multiples of it, without `device_windows` and `groups`, and with an account that no other stream
-    shares."""
+    for up to 12 states, with Θ as `{ regimes }`, as `{ q, r }` of which the highest add up to at most 1, or as
+    `{ low, high }`, of which nothing is learned then; for windows whose `ticks` are multiples of it, without
+    `device_windows` and `groups`, and with an account that no other stream shares."""
     theta: Assumption
     adversary: Adversary = "informed"
     """Who the losses are computed against: `prior` knows the chain; `informed` also knows the states at any other
@@ -226,8 +227,11 @@ class StreamPolicy(Message):
 
     @property
     def learned_share(self) -> float:
-        """The share of a window's tilt that is spent on learning: nothing where there are too many states to learn."""
-        return self.learning if len(self.states) <= MOST_LEARNED_STATES else 0.0
+        """The share of a window's tilt that is spent on learning: nothing where there are too many states to learn.
+
+        With a stride two states are learned: what is published of more tells of the chain of so many steps alone.
+        """
+        return self.learning if len(self.states) <= (MOST_LEARNED_STATES if self.stride == 1 else 2) else 0.0
 
     @property
     def joined(self) -> bool:
@@ -328,12 +332,12 @@ class StreamPolicy(Message):
 
     @model_validator(mode="after")
     def _stride_fits(self) -> Self:
-        """What is proved for one of several ticks: two states, intervals of chains that rather stay, nothing else."""
+        """What is proved for one of several ticks: of two states intervals of chains that rather stay, of more all."""
         if self.stride == 1:
             return self
         start = self.theta.start
-        if len(self.states) != 2:
-            raise ValueError("stride: above 1 it is for two states")
+        if len(self.states) > MOST_STRIDED_STATES:
+            raise ValueError(f"stride: above 1 it is for up to {MOST_STRIDED_STATES} states")
         if isinstance(start, BinaryThetaMessage) and start.q.high + start.r.high > 1:
             raise ValueError(
                 "stride: above 1 it needs a theta.start whose highest q and r add up to at most 1"

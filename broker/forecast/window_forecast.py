@@ -15,6 +15,7 @@ from hushmq.broker.contract.policy_message import StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.forecast.policy_forecast import Forecast, Share, forecast, variances
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
+from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.inference.half_width import half_width
 from hushmq.pufferfish.protocols import Theta
 from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
@@ -89,7 +90,7 @@ def _of_strides(theta: Theta, stride: int) -> float:
     """The sampling variance of the worst chain of Θ, times the ticks."""
     if isinstance(theta, BinaryTheta):
         return largest_sampling_variance(theta, stride)
-    if isinstance(theta, RegimeTheta):
+    if isinstance(theta, RegimeTheta | CategoricalTheta):
         return theta.sampling_variance(stride)
     raise TypeError(f"no stride is priced for {type(theta).__name__}")
 

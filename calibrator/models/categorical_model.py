@@ -38,6 +38,7 @@ from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction import certificate_for
+from hushmq.pufferfish.categorical.strided_states import strided_certificate
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 
 
@@ -87,8 +88,14 @@ class FittedCategoricalCohort:
         return categorical_misfit.measure(self.evidence, self.fit, error)
 
 
+@dataclass(frozen=True)
 class CategoricalModel:
-    """Streams of more than two states."""
+    """Streams of more than two states, which publish one of every `stride` ticks; Θ is about ticks.
+
+    With a stride nothing is learned: what is published tells of the chain of so many steps, not of its roots.
+    """
+
+    stride: int = 1
 
     def count(self, stream: StreamPolicy, pieces: Pieces) -> WindowCount[CategoricalSums, CategoricalNoise]:
         """Count states, and pairs over bands of lags."""
@@ -158,15 +165,15 @@ class CategoricalModel:
         return theta_message(theta)
 
     def unseen_variance(self, theta: CategoricalTheta, ticks: int) -> float:
-        """None: every tick is published."""
-        return 0.0
+        """That of a few chains of Θ (docs/theory-regimes.md, R4); devices are taken as independent."""
+        return theta.sampling_variance(self.stride) / (ticks * self.stride) if self.stride > 1 else 0.0
 
     def best_noise(
         self, theta: CategoricalTheta, epsilon: float, adversary: Adversary, device_tilt: float, share: float
     ) -> CategoricalNoise:
         """Randomized response of the largest tilt that is proved to keep ε, less what device-made windows cost."""
         try:
-            return theta.optimal_noise(epsilon - MARGIN, adversary, device_tilt, share)
+            return theta.optimal_noise(epsilon - MARGIN, adversary, device_tilt, share, stride=self.stride)
         except ValueError as error:
             raise Problem(f"{error}: narrow theta.start, raise ε, or the scale of device windows") from None
 
@@ -182,7 +189,7 @@ class CategoricalModel:
     ) -> bool:
         """Randomized response of k states with signal s has e^τ = (1 + (k−1)·s)/(1 − s)."""
         tau = (math.log((1 + (theta.states - 1) * signal) / (1 - signal)) + device_tilt) / share
-        return theta.constant_loss(tau, tau, adversary) > epsilon
+        return theta.constant_loss(tau, tau, adversary, stride=self.stride) > epsilon
 
     def noise_message(
         self,
@@ -194,7 +201,10 @@ class CategoricalModel:
     ) -> CategoricalNoiseMessage:
         """The matrix, with a certificate for its tilt and that of device-made windows together, by its share."""
         whole = (noise.tilts[0] + device_tilt) / share * (1 + 2.0**-48)
-        proof = certificate_for(theta, whole, informed=adversary == "informed")
+        if self.stride > 1:
+            proof = strided_certificate(theta, whole, self.stride)
+        else:
+            proof = certificate_for(theta, whole, informed=adversary == "informed")
         return CategoricalNoiseMessage(emission=noise.rows, certificate=CertificateMessage.of(proof))
 
     def stand_ins(self, noise: CategoricalNoise, state: int, count: int) -> bytes:

@@ -36,7 +36,8 @@ def model_of(stream: StreamPolicy) -> AnyModel:
     """The chain model of a stream: that of its Θ, for its stride."""
     if isinstance(stream.theta.start, RegimeThetaMessage):
         return _regimes(stream.theta.start.chains, stream.stride)
-    return models()[type(stream.theta.start)] if stream.stride == 1 else _strided(stream.stride)
+    form = type(stream.theta.start)
+    return models()[form] if stream.stride == 1 else _strided(form, stream.stride)
 
 
 @lru_cache(maxsize=64)
@@ -47,10 +48,11 @@ def _regimes(listed: RegimeTheta, stride: int) -> AnyModel:
 
 
 @lru_cache(maxsize=64)
-def _strided(stride: int) -> AnyModel:
+def _strided(form: type[ThetaMessage], stride: int) -> AnyModel:
     from hushmq.calibrator.models.binary_model import BinaryModel  # noqa: PLC0415  # as in `models`
+    from hushmq.calibrator.models.categorical_model import CategoricalModel  # noqa: PLC0415  # as above
 
-    return BinaryModel(stride)
+    return CategoricalModel(stride) if form is CategoricalThetaMessage else BinaryModel(stride)
 
 
 @lru_cache(maxsize=65_536)

@@ -176,7 +176,8 @@ class StreamTerms:
     @property
     def release_share(self) -> Fraction:
         """The share of an entry's tilt that is for its release, where it also pays for statistics."""
-        learned = len(self.tree["states"]) <= MOST_LEARNED_STATES
+        states = len(self.tree["states"])
+        learned = states <= (MOST_LEARNED_STATES if self.stride == 1 else 2)
         learning = Fraction(self.tree.get("learning", 0.5)) if learned else Fraction(0)
         each = (1 - learning) / sum(
             len(one.get("scopes", ["cohort"])) for one in self.tree["windows"].values()

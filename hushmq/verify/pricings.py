@@ -12,6 +12,7 @@ from hushmq.verify.largest_loss import Found, Pricing, largest_loss, loss_for_ev
 from hushmq.verify.more_state_pricing import MoreStates, through_emission, tilt_of_emission
 from hushmq.verify.outward import UP, Interval
 from hushmq.verify.spread_of_odds import spread_of_more, spread_of_two
+from hushmq.verify.strided_more_states import StridedMoreStates
 from hushmq.verify.strided_pricing import StridedStates
 from hushmq.verify.tilt_sequence import Run, Ticks, Tilts
 from hushmq.verify.two_state_pricing import TwoStates, through_flips, tilts_of_flips
@@ -64,14 +65,15 @@ def _adversary_of(text: str, name: str, stride: int) -> PricedAdversary:
     if "regimes" in theta:
         raise NotImplementedError("a Θ of chains with hidden regimes: this checker does not price those")
     two = "q" in theta
-    if name not in ({"prior", "informed", "undecided"} if two else {"prior", "undecided"}):
+    if name not in ({"prior", "informed", "undecided"} if two or stride > 1 else {"prior", "undecided"}):
         raise NotImplementedError(
             f"the adversary {name!r} of a stream of {'two' if two else 'more than two'} states"
         )
-    if stride > 1 and not two:
-        raise NotImplementedError("a stride of a stream of more than two states")
-    every_tick: Pricing = TwoStates(theta, name) if two else MoreStates(theta)
-    pricing = every_tick if stride == 1 else StridedStates(theta, stride)
+    pricing: Pricing
+    if stride == 1:
+        pricing = TwoStates(theta, name) if two else MoreStates(theta)
+    else:
+        pricing = StridedStates(theta, stride) if two else StridedMoreStates(theta, stride)
     spread = (spread_of_two if two else spread_of_more)(theta) if name == "undecided" else Decimal(0)
     return PricedAdversary(pricing, spread, 0 if stride == 1 else 1)
 

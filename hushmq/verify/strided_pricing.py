@@ -44,10 +44,17 @@ class StridedStates:
             low = tilts[favoured]
             if not self._below.alternates:
                 low += _sides(self._below, favoured, before, after)
-            halves = [tuple(map(_halved, side)) for side in (before, after)]
-            high = _2 * (_half(tilts[favoured]) + _sides(self._above, favoured, *halves))
+            high = halved_loss(self._above, favoured, tilts, before, after)
             found.append(Interval(low.low, high.high))
         return largest(found)
+
+
+def halved_loss(
+    chain: TwoStateChain, favoured: int, tilts: Tilts, before: tuple[Stretch, ...], after: tuple[Stretch, ...]
+) -> Interval:
+    """Twice the loss of a chain with all tilts halved, to the prior adversary."""
+    halves = [tuple(map(_halved, side)) for side in (before, after)]
+    return _2 * (_half(tilts[favoured]) + _sides(chain, favoured, *halves))
 
 
 def _sides(

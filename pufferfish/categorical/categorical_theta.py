@@ -204,6 +204,12 @@ class CategoricalTheta:
             )
         return CategoricalNoise.response(self.states, tau - device_tilt)
 
+    def sampling_variance(self, stride: int) -> float:
+        """The variance of a share of every `stride`-th tick about that of all ticks, times these."""
+        from hushmq.pufferfish.categorical.strided_sampling import sampling_variance  # noqa: PLC0415  # needs numpy
+
+        return sampling_variance(self, stride)
+
     def _spread_for(self, adversary: Adversary) -> float:
         """What the adversary may learn beside the loss inside Θ: the odds spread for the undecided one, else 0."""
         return self.odds_spread if adversary == "undecided" else 0.0

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
+from hushmq.pufferfish.categorical.contraction import Certificate
 from hushmq.pufferfish.categorical.informed_side import smallest_cross_ratio
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 from hushmq.pufferfish.mobius.changing_search import ChangingSearch
@@ -84,6 +85,18 @@ def largest_tilt(theta: CategoricalTheta, epsilon: float, stride: int) -> float:
     return endless_tilt(epsilon, strided_alpha(theta, stride))
 
 
+def strided_certificate(theta: CategoricalTheta, tau: float, stride: int) -> Certificate:
+    """The tilt and what either side tells at most, by steps of one stride; ValueError where nothing is proved."""
+    loss = constant_loss(theta, tau, stride)
+    if not math.isfinite(loss):
+        raise ValueError(_NOTHING.format(stride=stride))
+    side = 1, (loss - tau) / 2.0
+    return Certificate(tau, side, side)
+
+
+_NOTHING = "nothing is proved for a stride of {stride}: chains of Θ may forget too slowly"
+
+
 class StridedStatesTimeline:
     """A history in strides: entry n is about the one tick that is published of n·stride … (n+1)·stride − 1.
 
@@ -101,9 +114,7 @@ class StridedStatesTimeline:
     ) -> None:
         alpha = strided_alpha(theta, stride)
         if not alpha > 0.0:
-            raise ValueError(
-                f"a stride of {stride}: nothing is proved for it, chains of Θ may forget too slowly"
-            )
+            raise ValueError(_NOTHING.format(stride=stride))
         chains = [ChangingChain(None, ChangingSide.of_any_odds(alpha), ChangingSide.of_any_odds(alpha))]
         near = None if ticks is None else (ticks[0] - 1, ticks[1] + 1)
         search = ChangingSearch(lambda _tilts: chains, for_all_tilts=True)
