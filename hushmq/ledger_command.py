@@ -33,7 +33,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="price|show|plot|verify|disclose|export|reconcile"
+        dest="action", required=True, metavar="price|show|plot|verify|disclose|export|archive|reconcile"
     )
     ledger_cli.configure(actions)
     plotting = actions.add_parser("plot", help="both losses over time, beside their budgets", epilog=PLOTS)

@@ -12,10 +12,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hushmq.api.release_history import releases
+from hushmq.api.release_history import archived_words, releases
 from hushmq.broker.commands.answer_words import answer_cells
 from hushmq.broker.contract.messages import Release
 from hushmq.broker.contract.problem import Problem
+from hushmq.calibrator.commands.archive_command import add_archive
 from hushmq.explain.figure_output import show
 from hushmq.explain.release_figure import release_figure
 
@@ -27,6 +28,7 @@ examples:
   hushmq releases export home --stream motion --window hour --format jsonl
   hushmq releases export home --format parquet --out releases.parquet    # where pandas and pyarrow are
   hushmq releases export home --queries                                  # the answers to the policy's queries
+  hushmq releases export home --archive archive                          # with what was archived
   hushmq releases plot home --window minute
   hushmq releases plot home --output releases.svg"""
 COLUMNS = (
@@ -69,10 +71,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--stream", metavar="NAME", help="this stream only")
         each.add_argument("--window", metavar="NAME", help="this window only")
         each.add_argument("--scope", metavar="NAME", help="cohort, or one device, only")
+        add_archive(each)
 
 
 def run(args: argparse.Namespace) -> int:
-    found = releases(args.site, stream=args.stream, window=args.window, scope=args.scope)
+    found = releases(
+        args.site, stream=args.stream, window=args.window, scope=args.scope, archive=args.archive
+    )
+    if args.archive is None and (archived := archived_words(args.site)):
+        print(f"without the archive: {archived}: give --archive DIR", file=sys.stderr)
     if args.action == "plot":
         show(
             release_figure(found, state=args.state, unsmoothed=args.unsmoothed),

@@ -1,4 +1,4 @@
-"""`hushmq ledger show|verify|disclose|export|reconcile`: what was promised, what was spent, what is left.
+"""`hushmq ledger show|verify|disclose|export|archive|reconcile`: what was promised, what was spent, what is left.
 
 The actions describe themselves without the calibrator's dependencies; those are needed to run one.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmq.broker.contract.problem import Problem
+from hushmq.calibrator.commands import archive_command
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -71,10 +72,13 @@ def configure(actions: Any) -> None:
             _add_organisation(action)
         else:
             action.add_argument("--json", action="store_true", help="as one JSON object")
+        if name == "verify":
+            archive_command.add_archive(action)
         if name == "show":
             action.add_argument(
                 "--last", type=int, default=10, metavar="N", help="entries shown; default: 10"
             )
+    archive_command.configure(actions)
     _configure_reconcile(
         actions.add_parser(
             "reconcile",
@@ -153,9 +157,14 @@ def add_where(action: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the chosen action; all but reconcile only read the database."""
+    """Run the chosen action; all but archive and reconcile only read the database."""
     if args.action == "reconcile":
         return _reconcile(args)
+    if args.action == "archive":
+        try:
+            return archive_command.run(args)
+        except ModuleNotFoundError as error:
+            raise _missing(args, error) from None
     if args.action == "export" and args.format == "bundle":
         return _export_bundle(args)
     if args.action == "disclose":
@@ -214,6 +223,7 @@ def _show(db: Connection, args: argparse.Namespace, config: Config | None) -> in
     if args.last < 0:
         raise Problem(f"--last: {args.last} is below 0: give how many entries to show")
     from hushmq.calibrator.commands.show_ledger import print_ledger, summary  # noqa: PLC0415  # as above
+    from hushmq.calibrator.ledger.archived_releases import archive_records, archived_in_words  # noqa: PLC0415
     from hushmq.calibrator.ledger.high_water_mark import unreached_marks  # noqa: PLC0415  # as above
 
     found = _ledgers(db, args)
@@ -230,6 +240,8 @@ def _show(db: Connection, args: argparse.Namespace, config: Config | None) -> in
         print_ledger(account, args.last, _more(db, account, found))
         if account.stream in stopped:
             print(f"STOPPED: {stopped[account.stream]}; nothing of {account.stream} is charged or released")
+    if archived := archived_in_words(archive_records(db)):
+        print(archived)
     return 0
 
 
@@ -249,23 +261,38 @@ def _more(db: Connection, account: StreamLedger, known: Sequence[StreamLedger]) 
 
 
 def _verify(db: Connection, args: argparse.Namespace, config: Config | None) -> int:
+    from hushmq.calibrator.ledger.archived_releases import (  # noqa: PLC0415  # as above
+        archive_records,
+        archived_in_words,
+        opened,
+    )
     from hushmq.calibrator.ledger.ledger_report import streams  # noqa: PLC0415  # as above
-    from hushmq.calibrator.ledger.verify_ledger import verify  # noqa: PLC0415  # as above
+    from hushmq.calibrator.ledger.verify_ledger import check_archive, verify  # noqa: PLC0415  # as above
 
     mark_path, ops_keys = (config.mark_path, config.keys.trusted) if config else (None, None)
-    checks = [
-        check for stream in streams(db, args.stream) for check in verify(db, stream, mark_path, ops_keys)
+    archived, checks = opened(db, args.archive), []
+    if archived is not None:
+        cohort, key = (config.cohort, config.keys.signing_key.public) if config else (None, None)
+        checks = [check_archive(archived, cohort=cohort, key=key)]
+        archived = archived if checks[0].passed else None
+    checks += [
+        check
+        for stream in streams(db, args.stream)
+        for check in verify(db, stream, mark_path, ops_keys, archived=archived)
     ]
+    unread = archived_in_words(archive_records(db)) if args.archive is None else None
     right = all(check.passed for check in checks)
     if args.json:
         results = [
             {"stream": one.stream, "check": one.name, "passed": one.passed, "detail": one.detail}
             for one in checks
         ]
-        print(json.dumps({"right": right, "checks": results}))
+        print(json.dumps({"right": right, "checks": results, "not_checked": unread}))
         return 0 if right else 1
     for one in checks:
         print(f"{'right' if one.passed else 'WRONG'}  {one.stream}: {one.name}: {one.detail}")
+    if unread:
+        print(f"not checked: {unread}: give --archive DIR")
     print("the ledger is right" if right else "the ledger is WRONG")
     return 0 if right else 1
 

@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from hushmq.broker.contract.signature import PrivateKey, PublicKey
 from hushmq.calibrator.ledger.accounts import Accounts
+from hushmq.calibrator.ledger.archived_releases import archive_records
 from hushmq.calibrator.ledger.entry_numbers import skipped_numbers
 from hushmq.calibrator.ledger.high_water_mark import HighWaterMarks, mark_of
 from hushmq.calibrator.ledger.ledger_report import read_entries, streams
@@ -65,6 +66,12 @@ def export_bundle(
         }
         for stream in sorted({*streams(db), *_named(content["policies"])})
     }
+    archives = [
+        {"number": one.number, "releases": one.releases, "digest": one.digest, "seal": one.seal}
+        for one in archive_records(db)
+    ]
+    if archives:
+        content["archives"] = archives
     return {**content, "seal": key.seal(f"export\n{export_text(content)}".encode())}
 
 

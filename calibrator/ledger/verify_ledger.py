@@ -17,6 +17,7 @@ from hushmq.broker.contract.messages import NoiseSetting, Release, decode
 from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import PublicKey, Signed
+from hushmq.calibrator.ledger.archived_releases import Archive, all_releases, archived_in_words
 from hushmq.calibrator.ledger.audience_timelines import always, public_timeline
 from hushmq.calibrator.ledger.debits import UNPERTURBED, debit_of, public_debits
 from hushmq.calibrator.ledger.entry_numbers import skipped_numbers
@@ -54,10 +55,12 @@ def verify(
     mark_path: Path | None = None,
     ops_keys: Iterable[PublicKey] | None = None,
     progress: Callable[[float], None] = lambda _: None,
+    archived: Archive | None = None,
 ) -> Iterator[Check]:
     """Recompute everything about a stream's ledger from its entries; signatures where the keys are given.
 
     `progress` is told the share of results that are priced again, which takes longest, in steps of a hundredth.
+    Results in an archive are priced with those in the database where it is given; its files must have been found right.
     """
     entries = read_entries(db, stream)
     yield _chain(stream, entries)
@@ -71,11 +74,18 @@ def verify(
     yield _behind(stream, entries, noises)
     if any(row.noise not in noises for row in entries):
         return  # what follows cannot be computed
-    yield from _results(db, stream, entries, progress)
+    yield from _results(db, stream, entries, progress, archived)
     policy = stored_policy(db)
     if policy is not None and stream in policy.streams:
         yield from _budgets(db, stream, policy)
         yield _settings(db, stream, policy)
+
+
+def check_archive(archived: Archive, *, cohort: str | None = None, key: PublicKey | None = None) -> Check:
+    """Whether all files of an archive are there, as they were written; sealed, where the key is given."""
+    wrong = archived.faults(cohort=cohort, key=key)
+    found = archived_in_words(archived.records) or "there is nothing in it"
+    return Check("archive", "files as they were written", not wrong, "; ".join(wrong[:3]) or found)
 
 
 def _chain(stream: str, entries: list[Row[Any]]) -> Check:
@@ -170,24 +180,33 @@ def _behind(stream: str, entries: list[Row[Any]], noises: Mapping[int, Noise]) -
 
 
 def _results(
-    db: Connection, stream: str, entries: list[Row[Any]], progress: Callable[[float], None]
+    db: Connection,
+    stream: str,
+    entries: list[Row[Any]],
+    progress: Callable[[float], None],
+    archived: Archive | None,
 ) -> Iterator[Check]:
-    """Every stored result is of its entry, carries noise its entry paid for, and states the loss it had."""
-    rows = db.execute(
-        select(store.release)
-        .join(store.ledger, store.ledger.c.id == store.release.c.entry)
-        .where(store.ledger.c.stream == stream)
-        .order_by(store.release.c.entry)
-    ).all()
+    """Every stored result is of its entry, there once, carries noise its entry paid for, and states the loss it had."""
     by_entry = {row.id: row for row in entries}
+    rows = (row for row in all_releases(db, archived) if row.entry in by_entry)
+    topics: set[str] = set()
+    results = at = priced = 0
     wrong, losses = [], []
     account: _Account | None = None
     began = [row.entry for row in _beginnings(db) if row.stream == stream]
-    step = max(1, len(rows) // 100)
-    for number, row in enumerate(rows):
-        if number % step == 0:
-            progress(number / len(rows))
+    step = max(1, len(entries) // 100)
+    for row in rows:
+        results += 1
         entry = by_entry[row.entry]
+        if row.entry != at:
+            at = row.entry
+            topics.clear()
+            priced += 1
+            if priced % step == 0:
+                progress(priced / len(entries))
+        if row.topic in topics:
+            wrong.append(f"entry {row.entry}: {row.topic} has two results")
+        topics.add(row.topic)
         try:
             message = decode(Release, row.payload)
         except Rejected as rejection:
@@ -209,7 +228,7 @@ def _results(
                 f"entry {row.entry}: released at a loss of {message.loss:.6f} of {message.budget:g}"
             )
     yield Check(
-        stream, "results are what was charged", not wrong, "; ".join(wrong[:3]) or f"{len(rows)} results"
+        stream, "results are what was charged", not wrong, "; ".join(wrong[:3]) or f"{results} results"
     )
     yield Check(
         stream, "losses as stated, within budget then", not losses, "; ".join(losses[:3]) or "recomputed"

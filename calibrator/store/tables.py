@@ -273,7 +273,22 @@ release = Table(
     Column("sent", Boolean, nullable=False),
     Index("release_of_topic", "topic", "entry"),
 )
-"""The bytes to publish, and whether the broker has acknowledged them. All are kept: smoothed frequencies use them."""
+"""The bytes to publish, and whether the broker has acknowledged them. The newest of a window are kept, since smoothed
+frequencies use them; older ones can be moved to an archive."""
+
+archive = Table(
+    "archive",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", String(32), nullable=False),
+    Column("releases", BigInteger, nullable=False),
+    Column("first", BigInteger, nullable=False),
+    Column("last", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("seal", String(128), nullable=False),
+)
+"""Files of releases that were moved out of `release` (calibrator/ledger/archive_releases.py): how many, of the entries
+`first` to `last`; `digest` covers the file and the digest of the one before it, `seal` is the calibrator's over it."""
 
 closed = Table(
     "closed",

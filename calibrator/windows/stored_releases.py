@@ -1,4 +1,4 @@
-"""Reads the releases that a calibrator has stored: all that it ever charged, oldest first."""
+"""Reads the releases that a calibrator has stored or archived, oldest first."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from hushmq.broker.contract.policy_message import Policy
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.release_times import release_times
 from hushmq.broker.contract.signature import Signed
-from hushmq.calibrator.store.tables import policy, release, superseded_policy
+from hushmq.calibrator.ledger.archived_releases import Archive, all_releases
+from hushmq.calibrator.store.tables import policy, superseded_policy
 
 
 def stored_releases(
-    db: Connection, *, stream: str | None = None, window: str | None = None, scope: str | None = None
+    db: Connection,
+    *,
+    stream: str | None = None,
+    window: str | None = None,
+    scope: str | None = None,
+    archived: Archive | None = None,
 ) -> Iterator[Release]:
-    """Yield the releases of a stream, window and scope, or of all; each with its times, also where it states none."""
+    """Yield the releases of a stream, window and scope, or of all; each with its times, also where it states none.
+
+    With those in an archive where it is given; its files must have been found right.
+    """
     periods = _periods(db)
-    for row in db.execute(select(release.c.payload).order_by(release.c.entry, release.c.topic)):
+    for row in all_releases(db, archived):
         try:
             one = decode(Release, row.payload)
         except Rejected:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from starlette.responses import Response
 
 from hushmq.broker.contract.topics import COHORT, Topics
+from hushmq.calibrator.ledger.archived_releases import archive_records, archived_in_words
 from hushmq.console.charts.share_chart import share_chart
 from hushmq.console.pages.visit import Visit
 from hushmq.console.store.release_groups import GroupedReleases, grouped_releases
@@ -67,6 +68,7 @@ async def _values(visit: Visit) -> dict[str, Any]:
             return grouped_releases(payloads, LISTED)
 
         found = await visit.context.database.read(read)
+    archived = await visit.context.database.read(lambda db: archived_in_words(archive_records(db)))
     states = found.newest.states if found else ()
     state = visit.query("state", states, states[-1] if states else "")
     stream = choice[0] if choice else ""
@@ -84,6 +86,7 @@ async def _values(visit: Visit) -> dict[str, Any]:
         "span": span,
         "part": part,
         "found": found,
+        "archived": archived,
         "index": states.index(state) if found else 0,
         "tick_s": tick_s,
         "stride": public.stride(stream),
