@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from hushmq.verify.check_accounts import check_accounts
+from hushmq.verify.check_archives import ArchiveFile, check_archives, with_archives
 from hushmq.verify.check_epochs import check_epochs
 from hushmq.verify.check_ledger import check_entries, check_releases
 from hushmq.verify.check_promises import check_policies, check_settings
@@ -21,8 +22,9 @@ def check_export(
     ops_keys: Sequence[bytes],
     calibrator_keys: Sequence[bytes],
     progress: Progress = lambda share: None,
+    archive: Sequence[ArchiveFile] = (),
 ) -> Iterator[Claim]:
-    """Every claim of an export, as it is checked."""
+    """Every claim of an export and of its archive, as it is checked."""
     strange = unknown("export", export.tree)
     if strange:
         yield not_checked("export", "nothing unknown in it", strange[0])
@@ -34,6 +36,8 @@ def check_export(
         [] if sealed else ["it is not what a trusted key of the calibrator sealed"],
         f"made {export.tree['at']}",
     )
+    yield from check_archives(export, archive, calibrator_keys)
+    export = with_archives(export, archive)
     yield from check_policies(export, ops_keys)
     strays = sorted({one.stream for one in export.settings} - export.streams.keys())
     if strays:

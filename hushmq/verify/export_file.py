@@ -18,7 +18,9 @@ from hushmq.verify.outward import DOWN, UP, ZERO, Interval, largest
 Tree = dict[str, Any]
 
 KNOWN = {
-    "export": {"export", "cohort", "at", "keys", "policies", "settings", "streams", "seal"},
+    "export": {"export", "cohort", "at", "keys", "policies", "settings", "streams", "archives", "seal"},
+    "archive": {"number", "releases", "digest", "seal"},
+    "archive file": {"archive", "cohort", "number", "before", "at", "releases"},
     "policy": {"v", "version", "cohort", "streams", "groups", "first_devices"},
     "stream policy": {
         *("states", "period_ms", "discretiser", "theta", "adversary", "epsilon", "windows", "device_windows"),

@@ -11,6 +11,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any
 
+from hushmq.verify.check_archives import read_files
 from hushmq.verify.check_export import check_export
 from hushmq.verify.claims import Claim, Verdict
 from hushmq.verify.export_file import read_export
@@ -31,6 +32,7 @@ EXPORT is made by hushmq ledger export --format bundle; docs/verify.md tells wha
 
 examples:
   hushmq verify export.json --ops-key ops.pub --calibrator-key calibrator.pub
+  hushmq verify export.json --archive archive
   hushmq verify export.json --json
   python -m hushmq.verify export.json"""
 
@@ -50,6 +52,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
             default=[],
             help=f"a public key of {whose} that is trusted, as base64 or a file with it; may be repeated",
         )
+    parser.add_argument(
+        "--archive",
+        action="append",
+        type=Path,
+        metavar="PATH",
+        default=[],
+        help="the folder that hushmq ledger archive wrote to, or a file of it; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
 
@@ -61,6 +71,7 @@ def verify(args: argparse.Namespace) -> int:
         raise ValueError(f"{args.export}: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{args.export}: {error}") from None
+    archive = read_files(args.archive)
     trusted = {
         "ops": [_key(text) for text in args.ops_key],
         "calibrator": [_key(text) for text in args.calibrator_key],
@@ -70,7 +81,7 @@ def verify(args: argparse.Namespace) -> int:
         stated = export.tree["keys"]
         ops = trusted["ops"] or [key_bytes(text) for text in stated["ops"]]
         calibrator = trusted["calibrator"] or [key_bytes(stated["calibrator"])]
-        claims = list(check_export(export, ops, calibrator, _bar()))
+        claims = list(check_export(export, ops, calibrator, _bar(), archive))
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"{args.export}: it cannot be checked: {type(error).__name__}: {error}") from None
     right = all(one.verdict is Verdict.HOLDS for one in claims)
