@@ -25,9 +25,12 @@ from hushmq.calibrator.policy.follow_policy import FollowedPolicy
 from hushmq.calibrator.policy.window_span import Span
 from hushmq.calibrator.roster.left_out import OUTSIDE
 from hushmq.calibrator.windows.close_window import WindowOutcome, close_window
-from hushmq.calibrator.windows.closed_windows import delete_closed_states
+from hushmq.calibrator.windows.closed_windows import delete_closed_states, delete_unused_states
 from hushmq.calibrator.windows.collect_device_windows import Aggregated, aggregate_due
 from hushmq.calibrator.windows.due_windows import MOST_AT_ONCE, WindowSchedule, due_windows
+
+UNUSED_MS = 3_600_000
+"""How long counted states are kept that no window needs: so long a device that sends other ones is recognised."""
 
 
 @contextmanager
@@ -77,6 +80,8 @@ class WindowCloser:
     """Windows released since the start."""
     refused: int = 0
     """Windows refused since the start."""
+    _unused: dict[str, int] = field(default_factory=dict)
+    """By stream without windows, before which tick its states were deleted."""
     failed: FailingStreams = field(init=False)
     """Streams whose windows could not be closed at the last attempt.
 
@@ -104,6 +109,8 @@ class WindowCloser:
         through_ms = int((self.clocks.now() - self.grace_s) * 1000)
         for name, stream in self.followed.streams.items():
             through = through_ms // stream.stride_ms - 1
+            if not stream.windows:
+                self._delete_unused(engine, name, before=through - UNUSED_MS // stream.stride_ms)
             if name in self.marks.stopped or name in waiting:
                 continue
             if not self.schedule.can_be_due(name, through=through):
@@ -124,6 +131,15 @@ class WindowCloser:
             with engine.begin() as db:
                 self.marks.write(db)
         return ClosedWindows(tuple(windows), tuple(aggregates), unfinished)
+
+    def _delete_unused(self, engine: Engine, stream: str, *, before: int) -> None:
+        """Delete states of ticks before a given one that no window will count; not at every turn."""
+        tenth = UNUSED_MS // self.followed.streams[stream].stride_ms // 10
+        if before <= self._unused.get(stream, 0) + tenth:
+            return
+        with engine.begin() as db:
+            delete_unused_states(db, stream, before=before)
+        self._unused[stream] = before
 
     def _close(
         self,

@@ -80,3 +80,9 @@ def delete_closed_states(db: Connection, stream: str, policy: StreamPolicy) -> N
         db.execute(delete(table).where(table.c.stream == stream, table.c.last < min(opens)))
     over = (roster.c.stream == stream) & roster.c.left_out.is_(None) & (roster.c.until <= min(opens))
     db.execute(delete(roster).where(over))
+
+
+def delete_unused_states(db: Connection, stream: str, *, before: int) -> None:
+    """Delete counted states and stand-ins of earlier ticks of a stream that has no windows: nothing will count them."""
+    for table in (batch, filled):
+        db.execute(delete(table).where(table.c.stream == stream, table.c.last < before))
