@@ -56,6 +56,11 @@ COMMANDS = {
         "many cohorts on one database, and the workers that serve them",
         "calibrator",
     ),
+    "capacity": Entry(
+        "hushmq.capacity.capacity_command",
+        "what a fleet takes: messages, cores, memory, disk, and what breaks first",
+        "calibrator",
+    ),
     "policy": Entry("hushmq.broker.commands.policy_command", "sign a policy where the key of ops is"),
     "push": Entry(
         "hushmq.broker.commands.push_command", "check, sign and publish a policy, and follow its roll-out"

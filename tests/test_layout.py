@@ -100,6 +100,7 @@ ORDER = {
             "ledger_command",
             "audit",
             "plan",
+            "capacity",
             "setup",
             "demo",
             "api",

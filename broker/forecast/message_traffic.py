@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from hushmq.broker.contract.messages import Batch, encode
 from hushmq.broker.contract.packing import bits_for, pack
-from hushmq.broker.contract.policy_message import StreamPolicy
+from hushmq.broker.contract.policy_message import DeviceWindow, Window
 from hushmq.broker.contract.topics import Topics
 
 DAY_MS = 86_400_000
@@ -16,6 +17,21 @@ BEAT_MS = 10_000
 """The interval at which an agent makes a batch, unless it is configured otherwise (`publish.beat_ms`)."""
 HEADER_BYTES = 2 + 2 + 2
 """An MQTT packet's fixed header, the length of its topic, and its identifier, of a packet of this size at most."""
+
+
+class Sampled(Protocol):
+    """What of a stream's policy decides about its traffic."""
+
+    @property
+    def states(self) -> Sequence[str]: ...
+    @property
+    def period_ms(self) -> int: ...
+    @property
+    def stride_ms(self) -> int: ...
+    @property
+    def windows(self) -> Mapping[str, Window]: ...
+    @property
+    def device_windows(self) -> Mapping[str, DeviceWindow]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +51,7 @@ class Traffic:
 
 
 def traffic(
-    policy: StreamPolicy, *, stream: str = "presence", device: str = "wearable-1", beat_ms: int = BEAT_MS
+    policy: Sampled, *, stream: str = "presence", device: str = "wearable-1", beat_ms: int = BEAT_MS
 ) -> Traffic:
     """Return the traffic of one device under a policy, from a batch as it is encoded."""
     per_batch = max(1, round(beat_ms / policy.stride_ms))
