@@ -16,6 +16,7 @@ WRITERS = (
     "hushmq.documents.manual",
     "hushmq.documents.api_page",
     "hushmq.documents.log_events",
+    "hushmq.documents.capacity_page",
     "hushmq.agent.agent_reference",
     "hushmq.calibrator.calibrator_reference",
     "hushmq.calibrator.fleet_reference",
