@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 from hushmq.pufferfish.adversary import Adversary
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.mobius.changing_side import ChangingSide, alpha_of
+from hushmq.pufferfish.mobius.phased_side import PhasedSide
 from hushmq.pufferfish.mobius.two_sides import ChangingChain
 
 # After so many e-folds nothing is left of what was known.
@@ -30,6 +32,8 @@ _GROWTH = 4, 3
 
 # With q + r nearer to 1 there is nothing to gain from the confined odds.
 _LARGEST_SUM = 1.0 - 2.0**-30
+
+_Interval = tuple[float, float]
 
 
 def changing_chains(
@@ -64,26 +68,44 @@ def favouring(theta: BinaryTheta, state: int, adversary: Adversary, largest_tilt
         left = ChangingSide.of_odds_between(*slowest, r[0] / q[1], r[1] / q[0])
         right = ChangingSide.of_odds_between(*slowest, r[0] / q[0], r[0] / q[0])
     else:
-        left = _informed_side(*slowest, (q[1], r[0]), (q[0], r[1]), largest_tilt)
-        right = _informed_side(*slowest, slowest, slowest, largest_tilt)
+        left, right = (side.up_to(largest_tilt) for side in _informed_sides(q, r))
     return ChangingChain(state, left, right)
 
 
+def endless_loss(theta: BinaryTheta, state: int, adversary: Adversary, tau: float) -> float:
+    """The loss in favour of a state on an endless stream with this tilt towards it at every tick.
+
+    As that of the chain favouring the state, where no chain has q + r > 1; without what only finite runs need.
+    """
+    if adversary == "prior":
+        return favouring(theta, state, adversary, tau).endless_loss(tau)
+    q, r = (theta.q_low, theta.q_high), (theta.r_low, theta.r_high)
+    left, right = _informed_sides(*((r, q) if state == 1 else (q, r)))
+    return tau + left.endless(tau) + right.endless(tau)
+
+
+@lru_cache(maxsize=16)
+def _informed_sides(q: _Interval, r: _Interval) -> tuple[PhasedSide, PhasedSide]:
+    """Both sides in favour of state 0; cached, because callers ask for several tilts of one Θ in a row."""
+    slowest = q[0], r[0]
+    return (
+        _informed_side(*slowest, (q[1], r[0]), (q[0], r[1])),
+        _informed_side(*slowest, slowest, slowest),
+    )
+
+
 def _informed_side(
-    q: float, r: float, lowest: tuple[float, float], highest: tuple[float, float], largest_tilt: float
-) -> ChangingSide:
+    q: float, r: float, lowest: tuple[float, float], highest: tuple[float, float]
+) -> PhasedSide:
     """`lowest` and `highest` are the kernels that move p most."""
     slow = max(math.log1p(-sum(lowest)), math.log1p(-sum(highest)))
     longest = math.ceil(_FORGOTTEN_EFOLDS / -slow)
-    phases = (
-        (
-            ticks,
-            1.0 / _odds_after_certainty(*lowest[::-1], ticks),
-            _odds_after_certainty(*highest, ticks),
-        )
-        for ticks in _growing(longest)
-    )
-    return ChangingSide.of_phases(q, r, phases, largest_tilt)
+    phases = []
+    for ticks in _growing(longest):
+        low = 1.0 / _odds_after_certainty(*lowest[::-1], ticks)
+        high = _odds_after_certainty(*highest, ticks)
+        phases.append((ticks, ChangingSide.of_odds_between(q, r, low, high)))
+    return PhasedSide(ChangingSide.of_any_odds(alpha_of(q, r)), tuple(phases))
 
 
 def _growing(last: int) -> Iterator[int]:

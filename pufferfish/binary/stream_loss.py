@@ -19,7 +19,7 @@ from hushmq.pufferfish.binary import alternating
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.binary.binary_spread import odds_spread
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
-from hushmq.pufferfish.binary.changing_chain import changing_chains, favouring, splits_by_state
+from hushmq.pufferfish.binary.changing_chain import changing_chains, endless_loss, splits_by_state
 from hushmq.pufferfish.binary.known_instant import known_state_log_ratio, most_informative_instant
 from hushmq.pufferfish.mobius.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, orbit_of
 from hushmq.pufferfish.undecided import left_inside, spread_error, with_spread
@@ -43,12 +43,12 @@ def loss(theta: BinaryTheta, *, tau0: float, tau1: float, adversary: Adversary =
         return with_spread(loss(theta, tau0=tau0, tau1=tau1, adversary="prior"), odds_spread(theta))
     if theta.single:
         return rounded_up(max(_losses(theta.q_low, theta.r_low, tau0, tau1, adversary)))
-    return rounded_up(
-        max(
-            chain.endless_loss(max(tau0, tau1) if chain.state is None else (tau0, tau1)[chain.state])
-            for chain in changing_chains(theta, adversary, (tau0, tau1))
+    if splits_by_state(theta):
+        return rounded_up(
+            max(endless_loss(theta, state, adversary, tau) for state, tau in enumerate((tau0, tau1)))
         )
-    )
+    (chain,) = changing_chains(theta, adversary, (tau0, tau1))
+    return rounded_up(chain.endless_loss(max(tau0, tau1)))
 
 
 def largest_tilts(
@@ -176,7 +176,7 @@ def _unrounded_largest_tilts(theta: BinaryTheta, epsilon: float, adversary: Adve
         return tau, tau
     tau0, tau1 = (
         _largest_within(
-            lambda tau, state=state: favouring(theta, state, adversary, tau).endless_loss(tau),  # type: ignore[misc]
+            lambda tau, state=state: endless_loss(theta, state, adversary, tau),  # type: ignore[misc]
             epsilon,
             _largest_tilt_to_prior(*chain, epsilon),
         )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from hushmq.pufferfish.mobius.ratio_orbit import Orbit, orbit_of
@@ -26,6 +25,9 @@ _MAX_PIECES = 256
 
 # Pieces for one tilt that are remembered at most.
 _KEPT = 16_384
+
+# With a larger one nothing changes in double precision.
+_LARGEST_EXPONENT = 600.0
 
 LARGEST_ALPHA = 1.0 - 2.0**-30
 """α of a chain with less correlation; a smaller α only raises the bounds."""
@@ -159,37 +161,12 @@ class ChangingSide:
         """The expected odds lie between low and high."""
         return cls(_confined(q, r, low, high))
 
-    @classmethod
-    def of_phases(
-        cls, q: float, r: float, phases: Iterable[tuple[int, float, float]], largest_tilt: float
-    ) -> ChangingSide:
-        """From so many ticks on after what is known, the expected odds lie between low and high; before, anywhere.
-
-        Each phase is a number of ticks with a low and a high; the phases begin later and later, with narrower odds.
-        Until a phase begins, the outputs say no more than after that many ticks of the largest tilt: its level. The map
-        is that of each phase up to the level at which the next one begins. Phases end to count once outputs of the
-        largest tilt say no more than the level.
-        """
-        side = cls.of_any_odds(alpha_of(q, r))
-        pieces: list[Piece] = []
-        begun, level, entered = 0, 0.0, 0.0
-        for ticks, low, high in phases:
-            level = side.advance(largest_tilt, ticks - begun, level)
-            left = side.inverse(level)
-            pieces += _between(side.pieces, entered, left)
-            side, begun = cls.of_odds_between(q, r, low, high), ticks
-            entered = max(side.inverse(level), left)
-            pieces.append(Piece(entered, None, level))
-            if side.advance(largest_tilt, 1, level) <= level:
-                break
-        return cls(pieces + _between(side.pieces, entered, math.inf))
-
     def up_to(self, most: float) -> ChangingSide:
         """The same side, without levels, where it is known from elsewhere that the outputs say no more than this."""
         end = self.inverse(most)
         if end == math.inf:
             return self
-        return ChangingSide([*_between(self.pieces, 0.0, end), Piece(math.inf, None, most)])
+        return ChangingSide([*pieces_between(self.pieces, 0.0, end), Piece(math.inf, None, most)])
 
     def inverse(self, x: float) -> float:
         """The Δ that a step maps to x, on a side without levels; infinite if every Δ stays below."""
@@ -202,9 +179,18 @@ class ChangingSide:
         """What the outputs say after a run of ticks with tilt τ, if before it they said x."""
         if ticks == 0:
             return x
-        if ticks == 1:
-            return self._leg(tau, x).advance(1, x)
-        return self.path(tau, ticks, x).at(ticks)
+        leg, most = self._leg(tau, x), _MAX_PIECES
+        while (left := leg.leaves(ticks, x, tau)) is not None and most:
+            x, ticks, most = leg.advance(left, x), ticks - left, most - 1
+            leg = self._leg(tau, x)
+        return leg.advance(ticks, x) if most else max(x, self.endless(tau))
+
+    def next_said(self, delta: float) -> float:
+        """What the step maps Δ to."""
+        _, kernel, level = self.pieces[self.place_of(delta)]
+        if kernel is None:
+            return level
+        return kernel.share * math.log(kernel.image(math.exp(min(delta / kernel.share, _LARGEST_EXPONENT))))
 
     def path(self, tau: float, ticks: int, x: float) -> RunPath:
         """What the outputs say at each of so many ticks of a run with tilt τ, if before it they said x."""
@@ -252,7 +238,7 @@ class ChangingSide:
         return found
 
 
-def _between(pieces: list[Piece], low: float, high: float) -> list[Piece]:
+def pieces_between(pieces: list[Piece], low: float, high: float) -> list[Piece]:
     """The part of the map between two Δ."""
     found = []
     for piece in pieces:
