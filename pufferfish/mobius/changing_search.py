@@ -56,6 +56,8 @@ class SearchedRuns:
     bound: float
     """No loss exceeds the largest or this one."""
     additions: int
+    chains: list[ChangingChain]
+    """What they were searched for."""
 
     @property
     def tolerance(self) -> float:
@@ -68,12 +70,17 @@ class ChangingSearch:
     """The search for timelines of no larger tilts than those it was made for."""
 
     def __init__(
-        self, chains: Chains, largest_tilts: tuple[int, int] = (0, 0), *, for_all_tilts: bool = False
+        self,
+        chains: Chains,
+        largest_tilts: tuple[int, int] = (0, 0),
+        *,
+        for_all_tilts: bool = False,
+        maps: RunMaps | None = None,
     ) -> None:
-        """`for_all_tilts`: the chains are the same whatever the largest tilts are."""
+        """`for_all_tilts`: the chains are the same whatever the largest tilts are; `maps`: those of another search."""
         self._of_tilts, self._largest_tilts, self._for_all_tilts = chains, largest_tilts, for_all_tilts
         self._chains = chains((to_nats(largest_tilts[0]), to_nats(largest_tilts[1])))
-        self._maps = RunMaps()
+        self._maps = RunMaps() if maps is None else maps
         self._sweeps = [
             (SideSweep(chain.left, self._maps), SideSweep(chain.right, self._maps)) for chain in self._chains
         ]
@@ -84,7 +91,11 @@ class ChangingSearch:
             return self
         pairs = [self._largest_tilts, *tilts]
         largest = max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
-        return self if largest == self._largest_tilts else ChangingSearch(self._of_tilts, largest)
+        return (
+            self
+            if largest == self._largest_tilts
+            else ChangingSearch(self._of_tilts, largest, maps=self._maps)
+        )
 
     def fresh(self, found: SearchedRuns) -> ChangingSearch:
         """The same search; one that remembers nothing, if this one remembers many shapes that are not in use."""
@@ -94,31 +105,41 @@ class ChangingSearch:
 
     def searched(self, runs: TiltRuns, ticks: Ticks | None = None) -> SearchedRuns:
         """All of the runs; with `ticks` their largest loss at these."""
+        return self._searched(runs, self._numbers(runs, range(len(runs.tilts))), ticks)
+
+    def _searched(self, runs: TiltRuns, shapes: list[array[int]], ticks: Ticks | None) -> SearchedRuns:
         passes = []
-        for (left, right), numbers in zip(
-            self._sweeps, self._numbers(runs, range(len(runs.tilts))), strict=True
-        ):
+        for (left, right), numbers in zip(self._sweeps, shapes, strict=True):
             after = right.values(numbers[::-1], 0.0)
             after.reverse()
             passes.append(_Passes(numbers, left.values(numbers, 0.0), after))
         found = NO_LOSS, 0.0
         for number, one in enumerate(passes):
             found = self._largest(number, runs, one, range(len(runs.tilts)), ticks, *found)
-        return SearchedRuns(runs, passes, *found, 0)
+        return SearchedRuns(runs, passes, *found, 0, self._chains)
 
     def searched_after(
         self, earlier: SearchedRuns, runs: TiltRuns, changed: Ticks, ticks: Ticks | None = None
     ) -> SearchedRuns:
-        """The same, where the runs have larger tilts than earlier ones at the changed ticks, and at no others."""
+        """The same, where the runs have larger tilts than earlier ones at the changed ticks, and at no others.
+
+        What was found for other chains is of no use but for the shapes of the runs.
+        """
         old, new = len(earlier.runs.tilts), len(runs.tilts)
         # So many runs at the beginning and at the end are as they were; their neighbours may have grown.
         first = min(max(bisect_right(earlier.runs.edges, changed[0] - 1) - 1, 0), old)
         last = max(old - bisect_left(earlier.runs.edges, changed[1] + 2), 0)
         passes, found = [], (earlier.largest, earlier.bound)
-        changed_shapes = self._numbers(runs, range(first, new - last))
+        shapes = [
+            was.numbers[:first] + changed_shapes + was.numbers[old - last :]
+            for was, changed_shapes in zip(
+                earlier.passes, self._numbers(runs, range(first, new - last)), strict=True
+            )
+        ]
+        if earlier.chains is not self._chains:
+            return self._searched(runs, shapes, ticks)
         for number, (left, right) in enumerate(self._sweeps):
-            was = earlier.passes[number]
-            numbers = was.numbers[:first] + changed_shapes[number] + was.numbers[old - last :]
+            was, numbers = earlier.passes[number], shapes[number]
             tail = left.values(numbers[first:], was.before[first], was.before[old - last :])
             head = right.values(numbers[: new - last][::-1], was.after[old - last], was.after[first::-1])
             head.reverse()
@@ -129,7 +150,7 @@ class ChangingSearch:
             passes.append(one := _Passes(numbers, before, after))
             window = range(max(min(begun - 1, first), 0), min(max(reached + 1, new - last), new))
             found = self._largest(number, runs, one, window, ticks, *found)
-        return SearchedRuns(runs, passes, *found, earlier.additions + 1)
+        return SearchedRuns(runs, passes, *found, earlier.additions + 1, self._chains)
 
     def _numbers(self, runs: TiltRuns, places: range) -> list[array[int]]:
         """The shapes of some runs for each of the chains."""
@@ -168,32 +189,16 @@ class ChangingSearch:
         numbers, part = one.numbers[window.start : window.stop], slice(window.start, window.stop + 1)
         before, after = one.before[part], one.after[part]
         loss, tick = best
-        open_runs = OpenRuns(maps.taus_of(numbers), numbers, before, after, chain.ceiling, loss)
-        while (candidate := open_runs.next()) is not None:
-            bound, i, most = candidate
-            if bound <= loss * (1.0 + _NEAR):
-                limit = max(limit, bound)
-                break
+        open_runs = OpenRuns(chain, maps, numbers, before, after, loss)
+        while (i := open_runs.next(loss * (1.0 + _NEAR))) is not None:
             tau, length = maps.shape(numbers[i])
             ends = before[i], after[i + 1]
-            rising = before[i + 1] > before[i] and after[i] > after[i + 1]
-            if rising and most > loss * (1.0 + _NEAR):
-                most = min(most, tau + _below_tangents(chain, tau, length - 1, *ends))
-            if most <= loss * (1.0 + _NEAR):
-                limit = max(limit, most)
-                continue
-            here, place = _largest_in_run(chain, tau, length - 1, *ends, rising=rising)
+            here, place = _largest_in_run(chain, tau, length - 1, *ends, rising=open_runs.rising(i))
             here = tau + min(here, chain.ceiling)
             if here > loss:
                 loss, tick = here, runs.edges[window.start + i] + place
-            limit = max(limit, open_runs.searched(i, here, loss * (1.0 + _NEAR)))
-        return (loss, tick), limit
-
-
-def _below_tangents(chain: ChangingChain, tau: float, last: int, left: float, right: float) -> float:
-    """An upper bound on the sum of both sides in a run in which both rise: they are concave."""
-    rises = chain.left.advance(tau, 1, left) - left, chain.right.advance(tau, 1, right) - right
-    return left + right + last * max(*rises, 0.0)
+            open_runs.searched(i, here, loss * (1.0 + _NEAR))
+        return (loss, tick), max(limit, open_runs.limit)
 
 
 def _largest_in_run(

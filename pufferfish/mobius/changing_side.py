@@ -16,9 +16,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushmq.pufferfish.mobius.ratio_orbit import Orbit, orbit_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Pieces are passed in order; what goes back and forth after this many differs by rounding alone.
 _MAX_PIECES = 256
@@ -191,6 +197,26 @@ class ChangingSide:
         if kernel is None:
             return level
         return kernel.share * math.log(kernel.image(math.exp(min(delta / kernel.share, _LARGEST_EXPONENT))))
+
+    def steps(self, np: ModuleType, deltas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the step maps each Δ to."""
+        uppers, q, r, share, level = self._columns
+        place = np.minimum(np.searchsorted(uppers, deltas), len(uppers) - 1)
+        q, r, share, level = q[place], r[place], share[place], level[place]
+        ratio = np.exp(np.minimum(deltas / share, _LARGEST_EXPONENT))
+        image = share * np.log(((1.0 - q) * ratio + q) / (r * ratio + 1.0 - r))
+        return np.where(np.isnan(level), image, level)  # type: ignore[no-any-return]  # numpy's, as the module is
+
+    @cached_property
+    def _columns(self) -> tuple[Any, ...]:
+        """The pieces for numpy: where they end, the kernels, and the levels; not a number where there is none."""
+        import numpy as np  # noqa: PLC0415  # whoever asks has it
+
+        rows = [
+            (upper, *(kernel or Kernel(0.5, 0.5, 1)), math.nan if kernel else level)
+            for upper, kernel, level in self.pieces
+        ]
+        return tuple(np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
 
     def path(self, tau: float, ticks: int, x: float) -> RunPath:
         """What the outputs say at each of so many ticks of a run with tilt τ, if before it they said x."""

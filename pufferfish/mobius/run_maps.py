@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hushmq.pufferfish.mobius.changing_side import Kernel
 from hushmq.pufferfish.mobius.ratio_orbit import LARGEST_TILT, UNIT_ROUNDOFF, orbit_of
 from hushmq.pufferfish.optional_numpy import numpy_if_installed
-from hushmq.pufferfish.timeline.tilt_runs import to_nats
+from hushmq.pufferfish.timeline.tilt_runs import nats_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,16 +48,21 @@ class RunMaps:
     def numbers(self, runs: Sequence[tuple[int, int]]) -> array[int]:
         """The numbers of the shapes of some runs, each given by its tilt in units and its number of ticks."""
         known = self._numbers
-        for run in dict.fromkeys(runs):
-            if run not in known:
-                known[run] = len(known)
-                self.taus.append(to_nats(run[0]))
-                self._ticks.append(run[1])
+        if new := [run for run in dict.fromkeys(runs) if run not in known]:
+            known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+            self.taus.extend(nats_of([tilt for tilt, _ in new]))
+            self._ticks.extend([ticks for _, ticks in new])
         return array("q", [known[run] for run in runs])
 
     def shape(self, number: int) -> Shape:
         """The shape with this number."""
         return self.taus[number], int(self._ticks[number])
+
+    def shapes(
+        self, np: ModuleType, numbers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The tilts and the numbers of ticks of shapes."""
+        return np.frombuffer(self.taus)[numbers], np.frombuffer(self._ticks)[numbers]
 
     def taus_of(self, numbers: array[int]) -> array[float]:
         """The tilts of shapes."""
@@ -90,8 +95,7 @@ class RunMaps:
         if missing.any():
             new = np.flatnonzero(np.bincount(numbers[missing]))
             self._keep(len(new))
-            tau, ticks = np.frombuffer(self.taus)[new], np.frombuffer(self._ticks)[new]
-            known[new] = _many_coefficients(np, kernel, tau, ticks)
+            known[new] = _many_coefficients(np, kernel, *self.shapes(np, new))
             found = known[numbers]
         return found
 

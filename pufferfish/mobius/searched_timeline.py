@@ -55,7 +55,10 @@ class Search(Protocol[FoundT]):
     def searched_after(
         self, earlier: FoundT, runs: TiltRuns, changed: Ticks, ticks: Ticks | None = None
     ) -> FoundT:
-        """The same, where the runs have larger tilts than earlier ones at the changed ticks, and at no others."""
+        """The same, where the runs have larger tilts than earlier ones at the changed ticks, and at no others.
+
+        The earlier ones may have been searched before `up_to` made another search of that one.
+        """
 
 
 class SearchedTimeline(Generic[FoundT]):
@@ -116,8 +119,6 @@ class SearchedTimeline(Generic[FoundT]):
         touched = runs.runs_touching(entry.first, entry.last)
         search = self._search.up_to(runs.tilts[touched.start : touched.stop])
         self._cut(runs)
-        if search is not self._search:
-            return search, search.searched(runs, self._ticks)
         return search, search.searched_after(self._found, runs, (entry.first, entry.last), self._ticks)
 
     def _cut(self, runs: TiltRuns) -> TiltRuns:

@@ -32,6 +32,9 @@ _FEW = 24
 _TOGETHER = 192
 """So many runs are followed before it is asked again what holds for them."""
 
+_TRIED = 32
+"""The same, where numpy would follow many more of them."""
+
 _MANY = 1024
 """From so many runs on numpy is quicker."""
 
@@ -63,25 +66,32 @@ class SideSweep:
         """
         found, ahead = array("d", [x]), len(runs) + 1 - len(before)
         np = numpy_if_installed() if len(runs) >= _MANY else None
-        many = _MANY
+        many, together = _MANY, _TOGETHER if np is None else _TRIED
         while len(found) <= len(runs):
             i = len(found) - 1
             if i >= ahead and abs(found[-1] - before[i - ahead]) <= CLOSE:
                 return found[:i]
-            if self._go_round(runs, found, before, ahead):
+            if self._go_round(np, runs, found, before, ahead):
                 continue
             if len(runs) >= _FEW:
-                self._follow(runs, found, before, ahead)
+                self._follow(runs, found, before, ahead, together)
             if len(found) - 1 == i:
                 found.append(self._after(runs[i], found[-1]))
-            elif np is not None and len(found) - 1 == i + _TOGETHER:
+            elif np is not None and len(found) - 1 == i + together:
                 # Where one piece holds for some runs, it may hold for many.
                 while (passed := self._follow_many(np, runs, found, before, ahead, many)) == many:
                     many *= 8
                 many = max(_MANY, passed)
         return found
 
-    def _go_round(self, runs: array[int], found: array[float], before: Sequence[float], ahead: int) -> bool:
+    def _go_round(
+        self,
+        np: ModuleType | None,
+        runs: array[int],
+        found: array[float],
+        before: Sequence[float],
+        ahead: int,
+    ) -> bool:
         """Append what was said before, as long as the last run, or the last two, come again; whether they did.
 
         That is so in a long row of equal windows, once they say exactly the same.
@@ -90,10 +100,14 @@ class SideSweep:
         for period in (1, 2):
             if i >= period and found[-1] == found[-1 - period]:
                 said, end = found[-period:], i
-                while end < len(runs) and runs[end] == runs[end - period]:
+                few = len(runs) if np is None else min(i + _TRIED, len(runs))
+                while end < few and runs[end] == runs[end - period]:
                     end += 1
                     if end >= ahead and abs(said[(end - i - 1) % period] - before[end - ahead]) <= CLOSE:
                         break
+                else:
+                    if np is not None and end == few:
+                        end = _end_of_round(np, runs, said * 2, i, end, before, ahead)
                 if end > i:
                     found.extend((said * ((end - i) // period + 1))[: end - i])
                     return True
@@ -109,12 +123,14 @@ class SideSweep:
             after = self._passed[shape, x] = self.side.advance(tau, ticks, x)
         return after
 
-    def _follow(self, runs: array[int], found: array[float], before: Sequence[float], ahead: int) -> None:
-        """Append what is said after each of a few more runs, as long as all of them stay in the piece of the first."""
+    def _follow(
+        self, runs: array[int], found: array[float], before: Sequence[float], ahead: int, together: int
+    ) -> None:
+        """Append what is said after each of so many more runs, while they stay in the piece of the first."""
         x, i, taus = found[-1], len(found) - 1, self._maps.taus
         place = self.side.place_of(x + taus[runs[i]])
         upper, kernel, level = self.side.pieces[place]
-        end = min(i + _TOGETHER, len(runs))
+        end = min(i + together, len(runs))
         if kernel is None:
             low = self.side.pieces[place - 1].upper if place else -math.inf
             while i < end:
@@ -182,6 +198,31 @@ class SideSweep:
         found = _Bounds(kernel, least, most, kernel.image(least), kernel.image(most))
         self._bounds[place] = found
         return found
+
+
+def _end_of_round(
+    np: ModuleType,
+    runs: array[int],
+    said: array[float],
+    begun: int,
+    end: int,
+    before: Sequence[float],
+    ahead: int,
+) -> int:
+    """From `end` on, the first run that does not come again, or the first where an earlier pass has found the same.
+
+    `said` is twice what is said again and again since `begun`.
+    """
+    period, numbers = len(said) // 2, np.frombuffer(runs, dtype=np.int64)
+    differs = numbers[end:] != numbers[end - period : len(runs) - period]
+    last = end + int(differs.argmax()) if differs.any() else len(runs)
+    first = max(end + 1, ahead)
+    if first > last:
+        return last
+    phase = (first - begun - 1) % period
+    again = np.resize(np.array(said[phase : phase + period]), last + 1 - first)
+    same = np.abs(again - np.array(before[first - ahead : last + 1 - ahead])) <= CLOSE
+    return first + int(same.argmax()) if same.any() else last
 
 
 def _exp(x: float) -> float:

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from hushmq.pufferfish.optional_numpy import numpy_if_installed
 
 _UNITS_PER_NAT = 2.0**60
+
+_MANY = 32
+"""From so many tilts on numpy is quicker."""
+
+_EXACT = 1 << 62
+"""Smaller tilts are integers of numpy, and so are the numbers next to them."""
 
 
 def to_units(tau: float) -> int:
@@ -22,6 +30,19 @@ def to_nats(tilt: int) -> float:
     """A tilt in nats, rounded up."""
     tau = tilt / _UNITS_PER_NAT
     return tau if tau * _UNITS_PER_NAT >= tilt else math.nextafter(tau, math.inf)
+
+
+def nats_of(tilts: Sequence[int]) -> list[float]:
+    """`to_nats` of each."""
+    np = numpy_if_installed() if len(tilts) >= _MANY and max(tilts) < _EXACT else None
+    if np is None:
+        return [to_nats(tilt) for tilt in tilts]
+    units = np.array(tilts, dtype=np.int64)
+    nearest = units.astype(np.float64)
+    found: list[float] = (
+        np.where(nearest.astype(np.int64) >= units, nearest, np.nextafter(nearest, np.inf)) / _UNITS_PER_NAT
+    ).tolist()
+    return found
 
 
 class TiltRuns:
