@@ -23,7 +23,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hushmq.pufferfish.bisection import bisection
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction_side import HIGHEST, HOPS, ContractionSide, pairs
 from hushmq.pufferfish.categorical.informed_side import InformedSide
@@ -101,12 +100,12 @@ def largest_tilt(theta: CategoricalTheta, epsilon: float, *, informed: bool = Fa
     """The certificate of the largest tilt with a certified loss of at most ε; ValueError if there is none."""
     left, right = contraction_sides(theta)
 
-    def within(tau: float) -> bool:
+    def loss(tau: float) -> float:
         if tau < 1e-12 * epsilon:
             raise ValueError(f"no tilt has a loss within {epsilon:g}: chains of Θ may forget too slowly")
-        return tau + left.endless_bound(tau)[1] + right.endless_bound(tau)[1] < epsilon * (1 - 4 * _ROUNDING)
+        return tau + left.endless_bound(tau)[1] + right.endless_bound(tau)[1]
 
-    tau, _ = bisection(within, 0.0, epsilon, relative=1e-9)
+    tau = largest_within(loss, epsilon * (1 - 4 * _ROUNDING), epsilon, 1e-9)
     if informed:
         # No known state makes a loss smaller, so the tilt for the prior adversary is an upper limit.
         tau = largest_within(lambda tilt: constant_loss(theta, tilt, informed=True), epsilon, tau, _PRECISION)

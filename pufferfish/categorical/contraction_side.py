@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import permutations
@@ -37,6 +38,9 @@ _MANY_PAIRS = 24
 
 _ROUNDING = 2.0**-48
 
+_SECANTS = 6
+"""Of a function that is nearly straight."""
+
 CERTIFICATE_MARGIN = 1e-9
 """Relative margin added to a certificate's R, so that it verifies under another machine's rounding."""
 
@@ -58,13 +62,17 @@ class Step(Protocol):
     def step(self, D: float) -> float:
         """The R that it certifies from D, at most D."""
 
+    def exceeds(self, D: float, R: float) -> bool:
+        """Whether it certifies no such R from D; where that is a quick test, it may miss it."""
+        return self.step(D) > R
+
 
 class _Likely:
     """Upper bounds on c of all pairs at once, with the weights that are best for a λ not far from the one asked for."""
 
     def __init__(self, np: ModuleType, rows: Sequence[Pair]) -> None:
         self._np, self._excesses = np, SetExcesses(np, rows)
-        self._known: list[tuple[Any, Any, Any]] = []
+        self._known: dict[int, tuple[Any, Any, Any]] = {}
 
     def bounds_at(self, place: int) -> list[float]:
         """The bounds at a point of the grid, from the two points next to it of every `_STRIDE`-th.
@@ -72,13 +80,7 @@ class _Likely:
         c falls and is convex: it is no larger than at the point before, and lies below the chord to the point after.
         """
         number = place // _STRIDE
-        while len(self._known) <= number + 1:
-            lam = 1.0 + _GRID[min(len(self._known) * _STRIDE, len(_GRID) - 1)]
-            theta, phi = self._excesses.best_weights(lam)
-            here = self._excesses.at(lam, theta, phi)
-            least = self._np.minimum(here, self._known[-1][2]) if self._known else here
-            self._known.append((theta, phi, least))
-        (theta, phi, before), (*others, after) = self._known[number : number + 2]
+        (theta, phi, before), (*others, after) = self._at_stride(number), self._at_stride(number + 1)
         begun, ended = _GRID[number * _STRIDE], _GRID[min((number + 1) * _STRIDE, len(_GRID) - 1)]
         along = (_GRID[place] - begun) / (ended - begun) if ended > begun else 0.0
         chord = (before + along * (after - before)) * (1.0 + _ROUNDING)
@@ -88,8 +90,16 @@ class _Likely:
         bounds: list[float] = found.tolist()
         return bounds
 
+    def _at_stride(self, number: int) -> tuple[Any, Any, Any]:
+        """The best weights at one of every `_STRIDE` points, and the bounds there."""
+        if number not in self._known:
+            lam = 1.0 + _GRID[min(number * _STRIDE, len(_GRID) - 1)]
+            theta, phi = self._excesses.best_weights(lam)
+            self._known[number] = theta, phi, self._excesses.at(lam, theta, phi)
+        return self._known[number]
 
-class ContractionTable:
+
+class ContractionTable(Step):
     """Upper bounds on c(λ) of one interval matrix at the points of a grid of λ, computed on first use."""
 
     def __init__(self, intervals: TransitionIntervals) -> None:
@@ -147,6 +157,13 @@ class ContractionTable:
             gap = min(gap, gain * (c0 + fall * gap0) / (1.0 + gain * fall) * (1 + _ROUNDING))
         return min(D, math.log1p(gap) * (1 + _ROUNDING))
 
+    def exceeds(self, D: float, R: float) -> bool:
+        """Whether it certifies no such R from D: where c·(e^D − 1) > λ − 1 at the next point of the grid above R."""
+        if not 0.0 < R < D <= 2 * HIGHEST:
+            return False
+        place = bisect_left(_GRID, math.expm1(R))
+        return place < len(_GRID) and self._c(place) * math.expm1(D) > _GRID[place]
+
     def _first_satisfied(self, gain: float) -> int:
         """The first point of the grid with c·gain ≤ λ − 1, or its length: the gap grows and c falls.
 
@@ -199,7 +216,12 @@ class ContractionSide:
         best, least = HOPS[0], math.inf
         for hops, table in self.tables.items():
             # Skip a length that does not certify the best R so far.
-            if math.isinf(least) or ((hops - 1) * tau < least and _certifies(table, hops, tau, least)):
+            skipped = (hops - 1) * tau
+            if math.isinf(least) or (
+                skipped < least
+                and not table.exceeds(tau + least, least - skipped)
+                and _certifies(table, hops, tau, least)
+            ):
                 R = _least_certified(table, hops, tau)
                 best, least = (hops, R) if least > R else (best, least)
         return best, least * (1 + CERTIFICATE_MARGIN)
@@ -207,17 +229,28 @@ class ContractionSide:
 
 def _certifies(table: Step, hops: int, tau: float, R: float) -> bool:
     """Whether (h−1)·τ + step(τ + R) ≤ R."""
-    return (hops - 1) * tau + table.step(tau + R) <= R
+    return _excess_over(table, hops, tau, R) <= 0.0
+
+
+def _excess_over(table: Step, hops: int, tau: float, R: float) -> float:
+    """(h−1)·τ + step(τ + R) − R."""
+    return (hops - 1) * tau + table.step(tau + R) - R
 
 
 def _least_certified(table: Step, hops: int, tau: float) -> float:
-    """The least certified R, by bisection: a step's bound grows more slowly than D."""
+    """The least certified R: a step's bound grows more slowly than D."""
     skipped = (hops - 1) * tau
     # For large R rounding errors hide a certificate, so the bracket is searched from below.
     low, high = skipped, skipped + tau
-    while not _certifies(table, hops, tau, high):
-        low, high = high, skipped + 2 * (high - skipped)
+    above = tau
+    while (below := _excess_over(table, hops, tau, high)) > 0.0:
+        above, low, high = below, high, skipped + 2 * (high - skipped)
         if high > HIGHEST:
             return math.inf
+    # A step to another place takes long: a few secants lead to the right one, and halving goes on from there.
+    for _ in range(_SECANTS):
+        R = low + (high - low) * min(max(above / (above - below), 0.01), 0.99)
+        excess = _excess_over(table, hops, tau, R)
+        low, above, high, below = (R, excess, high, below) if excess > 0.0 else (low, above, R, excess)
     _, high = bisection(lambda R: not _certifies(table, hops, tau, R), low, high, relative=1e-12)
     return high

@@ -25,7 +25,7 @@ _UP = 1.0 + 2.0**-48
 """Exceeds the relative rounding error of a step."""
 
 
-class HullStep:
+class HullStep(Step):
     """A step of some length.
 
     A set may be impossible under one row, or certain under another: the step still proves something.

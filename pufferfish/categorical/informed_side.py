@@ -33,7 +33,7 @@ MOST_STATES = 6
 _UP = 1.0 + 2.0**-46
 
 
-class ProjectiveStep:
+class ProjectiveStep(Step):
     """A step whose end the adversary knows anything about."""
 
     def __init__(self, intervals: TransitionIntervals) -> None:
