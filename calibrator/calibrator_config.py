@@ -182,7 +182,8 @@ class MetricsSection(Section):
 
     port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(
         default=None,
-        description="Serve `/metrics` and `/health` on this port of `host`; absent: not at all. 0: any free port.",
+        description="Serve `/metrics`, `/health` and `/live` on this port of `host`; absent: not at all. "
+        "0: any free port.",
     )
     host: str = Field(default="127.0.0.1", description="The address they are served on.")
 

@@ -1,4 +1,8 @@
-"""`/metrics` and `/health` over HTTP, from the newest report: a request never waits for the calibrator's loop."""
+"""`/metrics`, `/health` and `/live` over HTTP, from the newest report: a request never waits for the calibrator's loop.
+
+`/health` says whether all is well, `/live` only whether the loop turns: to start a program again helps against nothing
+else that `/health` may name.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +51,15 @@ class HealthServer:
         report = self._newest
         if path == "/metrics":
             return Answer(200, report.metrics(), CONTENT_TYPE_LATEST) if report else Answer(503, "")
+        hangs = [f"the loop has not turned for {PATIENCE_S:g} s"] * (time.monotonic() - self._at > PATIENCE_S)
+        if path == "/live":
+            return _verdict({"live": not hangs, "wrong": hangs}, right=not hangs)
         if path == "/health":
-            wrong = ["starting"] if report is None else report.problems()
-            if time.monotonic() - self._at > PATIENCE_S:
-                wrong.append(f"the loop has not turned for {PATIENCE_S:g} s")
+            wrong = (["starting"] if report is None else report.problems()) + hangs
             stated = [] if report is None else report.stated()
-            body = json.dumps({"healthy": not wrong, "wrong": wrong, "stated": stated})
-            return Answer(503 if wrong else 200, f"{body}\n", "application/json")
-        return Answer(404, "there are /metrics and /health\n")
+            return _verdict({"healthy": not wrong, "wrong": wrong, "stated": stated}, right=not wrong)
+        return Answer(404, "there are /metrics, /health and /live\n")
+
+
+def _verdict(body: dict[str, object], *, right: bool) -> Answer:
+    return Answer(200 if right else 503, f"{json.dumps(body)}\n", "application/json")
