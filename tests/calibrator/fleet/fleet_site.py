@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -27,14 +27,14 @@ from hushmq.calibrator.fleet.fleet_survey import survey
 from hushmq.calibrator.store.cohort_schema import cohort_url
 from tests.calibrator.site import CALIBRATOR, OPS, STREAM, batch, policy, signed, states, wait_until
 
-QUICK = {"period_ms": 10, "windows": {"short": Window(ticks=1000)}}
+PERIOD_MS, WINDOW = 10, 1000
 """Windows of ten seconds."""
 TICKS = 100
 """Ticks in a batch."""
 
 
 def tick() -> int:
-    return time.time_ns() // 10_000_000
+    return time.time_ns() // (PERIOD_MS * 1_000_000)
 
 
 def fleet_site(cohorts: int) -> Site:
@@ -106,24 +106,30 @@ class Device:
     def _seen(self, payload: bytes) -> None:
         counted = decode(Seen, payload).streams.get(STREAM)
         for first in list(self.waiting):
-            if counted is not None and counts(counted, first):
+            if counted is not None and counts(counted, first, first + TICKS - 1):
                 self.waiting.pop(first, None)
 
 
-def counts(counted: Counted, first: int) -> bool:
-    """Whether the batch from `first` on is counted."""
-    return first + TICKS - 1 <= counted.highest and not any(
-        low <= first <= high for low, high in counted.holes
-    )
+def counts(counted: Counted, first: int, last: int) -> bool:
+    """Whether a batch is counted."""
+    return last <= counted.highest and not any(low <= last and first <= high for low, high in counted.holes)
 
 
 class Fleet:
     """Where workers find their settings, and what they wrote."""
 
     def __init__(
-        self, folder: Path, broker: BrokerProcess, database: str, cohorts: int, top: str = ""
+        self,
+        folder: Path,
+        broker: BrokerProcess,
+        database: str,
+        cohorts: int,
+        top: str = "",
+        clusters: Mapping[str, tuple[str, BrokerProcess]] | None = None,
     ) -> None:
+        """`clusters`: by name a pattern of cohorts and their broker, where there is not one broker for all."""
         self.folder, self.broker, self.database = folder, broker, database
+        self._clusters = clusters or {}
         self.cohorts = [f"c{n}" for n in range(cohorts)]
         self._top = top
         folder.mkdir(parents=True, exist_ok=True)
@@ -149,21 +155,34 @@ grace_s = 0.2
 seen_every_s = 0.1
 collect_s = 0.03
 {self._top}
-[broker]
-urls = ["mqtt://127.0.0.1:{self.broker.port}"]
-username = "worker-{number}"
-password_file = "{password}"
+{self._reached(f'username = "worker-{number}"' + chr(10) + f'password_file = "{password}"')}
 [keys]
 ops_keys = ["{OPS.public}"]
 signing_key_file = "{self.folder}/keys/{{cohort}}.key"
 """)
         return path
 
+    def _reached(self, credentials: str) -> str:
+        """The sections about brokers."""
+        if not self._clusters:
+            return f'[broker]\nurls = ["mqtt://127.0.0.1:{self.broker.port}"]\n{credentials}'
+        return "\n".join(
+            f'[clusters.{name}]\ncohorts = ["{pattern}"]\nurls = ["mqtt://127.0.0.1:{broker.port}"]\n{credentials}'
+            for name, (pattern, broker) in self._clusters.items()
+        )
+
     @contextmanager
-    def worker(self, number: int, cohorts: str = '"*"') -> Iterator[BaseProcess]:
-        """A worker as a process, a fork of this one so that it need not import anything; killed at the end."""
+    def worker(
+        self, number: int, cohorts: str = '"*"', begin: Callable[[], None] = lambda: None
+    ) -> Iterator[BaseProcess]:
+        """A worker as a process, a fork of this one so that it need not import anything; killed at the end.
+
+        `begin` is called in it first.
+        """
         config = self.config(number, cohorts)
-        child = get_context("fork").Process(target=_work, args=(config, config.parent / "log"), daemon=True)
+        child = get_context("fork").Process(
+            target=_work, args=(config, config.parent / "log", begin), daemon=True
+        )
         child.start()
         try:
             yield child
@@ -211,8 +230,10 @@ class Ops:
     def __exit__(self, *_: object) -> None:
         self._connection.stop()
 
-    def push(self, cohort: str) -> None:
-        self._connection.publish(Topics(cohort).policy, signed(policy(cohort=cohort, **QUICK)), retain=True)
+    def push(self, cohort: str, ticks: int = WINDOW) -> None:
+        """A policy with windows of so many ticks."""
+        message = policy(cohort=cohort, period_ms=PERIOD_MS, windows={"short": Window(ticks=ticks)})
+        self._connection.publish(Topics(cohort).policy, signed(message), retain=True)
 
     def has_setting(self, cohort: str) -> bool:
         return Topics(cohort).noise(STREAM) in self.heard
@@ -225,8 +246,9 @@ class Ops:
         return [decode(Release, payload) for payload in self.payloads(cohort)]
 
 
-def _work(config: Path, log: Path) -> None:
+def _work(config: Path, log: Path, begin: Callable[[], None]) -> None:
     """`hushmq calibrator run`, in a process of its own."""
+    begin()
     signal.setitimer(signal.ITIMER_REAL, 0)  # not the test's time limit
     sys.stderr = log.open("a", buffering=1)
     sys.exit(main(["calibrator", "run", "--config", str(config)]))
