@@ -78,6 +78,13 @@ class Postgres:
                 self._child.wait()
             self._child = None
 
+    def kill(self) -> None:
+        """Kill the server with SIGKILL; the processes of its sessions notice, and end by themselves."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://{self.user}@127.0.0.1:{self.port}/{database}"
 
