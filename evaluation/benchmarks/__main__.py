@@ -38,6 +38,7 @@ BENCHMARKS = {
     "console": "console_speed",
     "draw": "draw_speed",
     "estimate": "estimate_speed",
+    "fleet": "fleet_speed",
     "load": "device_load",
     "month": "simulated_month",
     "mqm": "markov_quilt_speed",
