@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Processes that the tests start read byte code instead of making it anew, also where the environment forbids to keep it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-integrations tutorials fuzz power-cut model soak quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks pages paper mutants deb test-deb sbom audit clean fleet
+.PHONY: help demo test test-integrations tutorials fuzz power-cut model soak quick check unit mosquitto bench stranger docs site graph screenshots lock results attacks pages paper mutants deb test-deb sbom audit clean fleet fleet-soak
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make power-cut  a power cut at every write and sync of outbox and ledger, for longer (TIMES)"
 	@echo "make model    100,000 steps of device, broker and calibrator with faults in any order (RUNS of 100)"
 	@echo "make fleet    many cohorts on a few workers, with faults, each checked to the last tick (ARGS=--help)"
+	@echo "make fleet-soak  a fault every 30 s on 200 devices of a fleet, on both brokers, with its workers' memory (SOAK_S)"
 	@echo "make test-integrations  install Home Assistant and Node-RED in build/integrations, and try both with a site"
 	@echo "make tutorials  simulate the tutorials' sites, and draw their pictures again"
 	@echo "make soak     20 minutes of faults on 50 devices, three combinations of broker and database, and the models for longer"
@@ -108,6 +109,13 @@ power-cut: $(VENV)/dev
 # make fleet ARGS="--cohorts 20 --faults kill,stop" needs neither).
 fleet: $(VENV)/dev
 	@$(BIN)/python -m tests.calibrator.fleet.fleet_faults $(ARGS)
+
+# 200 devices of ten cohorts, a fault every 30 s for SOAK_S seconds on each broker; records and figure are in build/fleet.
+fleet-soak: $(VENV)/dev mosquitto
+	@for broker in nats mosquitto; do \
+	  $(BIN)/python -m tests.calibrator.fleet.fleet_faults --broker $$broker --cohorts 10 --beat-s 10 --window-s 30 --grace-s 12 \
+	    --collect-s 1 --claim-s 6 --faults kill,stop,node,database --soak-s $(SOAK_S) $(ARGS) || exit 1; \
+	done; $(BIN)/python -m tests.soak.soak_figure build/fleet build/fleet/fleet-soak.svg
 test-integrations: $(VENV)/dev mosquitto
 	@sh tests/integrations/install.sh
 	@$(BIN)/pytest -q -rs tests/integrations $(ARGS)
