@@ -12,6 +12,7 @@ from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.theta_message import RegimeThetaMessage
 from hushmq.broker.forecast.account_forecast import matched_states
 from hushmq.broker.forecast.choose_stride import stride_gain
+from hushmq.broker.forecast.chosen_words import chosen, maker_reason
 from hushmq.broker.forecast.policy_forecast import Forecast
 from hushmq.broker.forecast.query_forecast import query_words
 from hushmq.broker.forecast.what_if import more_in_words
@@ -41,6 +42,7 @@ def words_of(policy: Policy, received: Received, plan: Plan) -> list[str]:
                 "of it until they have the new noise",
             ]
         lines += _stride(policy, name)
+        lines += _chosen(forecasted.account.policy, after)
         lines += [
             f"    {'chains assumed':<28}{_chains(before):>18} → {_chains(after)}",
             f"    {'noise on the device':<28}{_noise(before):>18} → {_noise(after)}",
@@ -86,6 +88,12 @@ def words_of(policy: Policy, received: Received, plan: Plan) -> list[str]:
         if (more := more_in_words(policy, name, thetas, max(1, devices[name]))) is not None:
             lines.append(f"    {more}")
     return lines
+
+
+def _chosen(stream: StreamPolicy, after: Forecast) -> list[str]:
+    """What was chosen, and why."""
+    reason = maker_reason(stream, after)
+    return [f"    chosen: {words}" for words in (*chosen(stream), *(() if reason is None else (reason,)))]
 
 
 def _lost_policy(received: Received) -> list[str]:

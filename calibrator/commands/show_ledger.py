@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hushmq.broker.contract.messages import EpochReason
+from hushmq.broker.forecast.chosen_words import chosen
 from hushmq.calibrator.learning.stream_theta import MOST_UNDETECTABLE
 from hushmq.calibrator.ledger.ledger_report import StreamLedger
 
@@ -50,6 +51,7 @@ def summary(account: StreamLedger) -> dict[str, Any]:
         **accounts,
         "adversary": account.policy.adversary if account.policy else None,
         "theta": None if account.theta is None else account.theta.as_tree(),
+        "chosen": [] if account.policy is None else chosen(account.policy),
         "account": _account(account),
         "groups": {name: list(devices) for name, devices in account.groups.items()},
         "epoch": {
@@ -158,6 +160,8 @@ def print_ledger(account: StreamLedger, last: int, more: str | None = None) -> N
             f"{account.theta.odds_spread:.4f} over Θ",
             highlight=False,
         )
+        for words in chosen(account.policy):
+            console.print(f"chosen: {words}", highlight=False)
         for sentence in _epochs_in_words(account):
             console.print(sentence, highlight=False)
         console.print(_misfit_in_words(account), highlight=False)
