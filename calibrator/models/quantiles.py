@@ -1,4 +1,4 @@
-"""Quantiles that the regions need: of two and of several normal variables jointly, and of χ²."""
+"""Quantiles that the regions need: of two and of several normal variables jointly, of χ² and of Student's t."""
 
 from __future__ import annotations
 
@@ -26,6 +26,28 @@ def chi_square_quantile(probability: float, freedom: int) -> float:
     """
     share = 2 / (9 * freedom)
     return freedom * (1 - share + _NORMAL.inv_cdf(probability) * math.sqrt(share)) ** 3
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """Of Student's t, from its closed form for whole degrees of freedom; for probabilities of at least one half."""
+    if not (0.5 <= probability < 1 and freedom >= 1):
+        raise ValueError(f"no quantile for {probability!r} and {freedom!r}")
+
+    def below(t: float) -> float:
+        angle = math.atan(t / math.sqrt(freedom))
+        sine, cosine = math.sin(angle), math.cos(angle)
+        odd = freedom % 2
+        term, terms = (cosine if odd else 1.0), 0.0
+        for step in range(1 + odd, freedom, 2):
+            terms += term
+            term *= cosine**2 * step / (step + 1)
+        inside = 2 / math.pi * (angle + sine * terms) if odd else sine * terms
+        return (1 + inside) / 2
+
+    highest = 1.0
+    while below(highest) < probability:
+        highest *= 2
+    return bisection(lambda t: below(t) < probability, 0.0, highest, relative=1e-12, steps=200)[1]
 
 
 def rectangle_quantiles(confidence: float, correlations: Floats) -> Floats:

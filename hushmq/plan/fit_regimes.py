@@ -74,20 +74,24 @@ def fit_regimes(states: Sequence[int]) -> FittedRegimes:
     return FittedRegimes(found, _upper_time(states, found), excess)
 
 
-def listed(fits: Sequence[FittedRegimes], *, slower: float = 1.0) -> tuple[RegimeTheta, RegimeTheta]:
+def listed(
+    fits: Sequence[FittedRegimes], wider: Sequence[RegimeChain] = ()
+) -> tuple[RegimeTheta, RegimeTheta]:
     """Θ before any evidence, and the Θ that is never narrowed; ValueError for too many recordings.
 
-    The start has the chain of every recording, ones with quicker regimes, and if `slower` is above 1 one whose regimes
-    last so many times as long. The floor is the chain of the recording that allows most: evidence may take away all
-    others.
+    The start has the wider chains, which cover people who were not recorded, the chain of every recording, and as far
+    as there is room ones with quicker regimes. The floor is the chain of the recording that allows most: evidence may
+    take away all others.
     """
-    factors = list(dict.fromkeys([1 / slower, *QUICKER]))
-    while len(fits) * len(factors) > MOST_MEMBERS:
+    factors = list(QUICKER)
+    while len(fits) * len(factors) + len(wider) > MOST_MEMBERS:
         factors.pop()
         if not factors:
-            raise ValueError(f"{len(fits)} recordings; a policy lists at most {MOST_MEMBERS} chains")
-    start = RegimeTheta.of(one.quicker(factor) for one in fits for factor in factors)
-    own = [one.quicker(1.0) for one in fits if 1.0 in factors] or list(start.members)
+            raise ValueError(
+                f"{len(fits)} recordings are too many: a policy lists at most {MOST_MEMBERS} chains"
+            )
+    start = RegimeTheta.of([*wider, *(one.quicker(factor) for one in fits for factor in factors)])
+    own = [one.quicker(1.0) for one in fits]
     floor = max(own, key=lambda chain: min(RegimeTheta.of([chain]).largest_tilts(2.0, "prior")))
     return start, RegimeTheta.of([floor])
 

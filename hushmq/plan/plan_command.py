@@ -13,6 +13,7 @@ from pathlib import Path
 from hushmq.broker.contract.policy_message import Assumption
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.contract.topics import level
+from hushmq.broker.forecast.chosen_words import BY_CALIBRATOR, BY_DEVICES
 from hushmq.broker.forecast.dwell_times import assumption_of_dwell
 from hushmq.broker.forecast.policy_text import policy_text
 from hushmq.broker.forecast.stream_plan import StreamPlan
@@ -24,7 +25,7 @@ from hushmq.explain.figure_output import SUFFIXES, show
 from hushmq.plan.plan_words import plan_figure, plan_lines
 from hushmq.plan.planned_stream import PlannedStream, best_period, try_periods
 from hushmq.plan.read_recording import Recording, read_recording
-from hushmq.plan.recorded_theta import START, RecordedTheta
+from hushmq.plan.recorded_theta import COVERAGE, START, RecordedTheta
 from hushmq.pufferfish.adversary import Adversary
 
 EXAMPLES = """Needs no site and no broker; a recording stays on this machine. A window's error is half of the 95%
@@ -60,6 +61,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="whether Θ lists chains with hidden regimes, fitted to the recordings (default: where first-order "
         "chains do not fit; not against the informed adversary)",
+    )
+    parser.add_argument(
+        "--coverage",
+        type=_coverage,
+        default=COVERAGE,
+        metavar="P",
+        help="with regimes: the probability that Θ covers a person who was not recorded, judged by how the recordings "
+        f"differ; 0 for the recorded ones alone (default: {COVERAGE:g})",
     )
     parser.add_argument(
         "--made-by",
@@ -169,7 +178,14 @@ def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], 
     reasons: list[str] = []
     adversary: Adversary = args.adversary or "informed"
     if args.recording is not None:
-        recorded = RecordedTheta.choose(_recordings(args, names), args.every, args.adversary, args.regimes)
+        recorded = RecordedTheta.choose(
+            _recordings(args, names),
+            args.every,
+            args.adversary,
+            args.regimes,
+            coverage=args.coverage,
+            epsilons=(operator, args.public or operator / 2),
+        )
         states, dwell, adversary = recorded.recordings[0].names, recorded.dwell(), recorded.adversary
         assumption, allowed, reasons = recorded.assumption, recorded.allowed, list(recorded.reasons)
         if recorded.regimes is not None and args.period is None:
@@ -229,13 +245,19 @@ def _maker(args: argparse.Namespace, stream: PlannedStream, period: float) -> tu
             errors[by_devices] = math.inf
     chosen = errors[True] < errors[False]
     times = math.exp(abs(errors[True] - errors[False])) if math.isfinite(max(errors.values())) else math.inf
-    words = (
-        "each device counts and releases its windows",
-        "the calibrator makes releases from the noisy stream",
-    )
-    mine, other = words if chosen else words[::-1]
+    mine, other = (BY_DEVICES, BY_CALIBRATOR) if chosen else (BY_CALIBRATOR, BY_DEVICES)
     why = f"{mine}: at first, errors are {times:.2g} times as large if {other}"
     return replace(stream, by_devices=chosen), [f"{why}; nothing is learned" if chosen else why]
+
+
+def _coverage(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if value != 0 and not 0.5 <= value <= 0.99:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 0 nor a probability from 0.5 to 0.99")
+    return value
 
 
 def _durations(text: str) -> tuple[float, float]:

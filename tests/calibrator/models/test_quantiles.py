@@ -6,13 +6,26 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushmq.calibrator.models.quantiles import chi_square_quantile, joint_quantiles, rectangle_quantiles
+from hushmq.calibrator.models.quantiles import (
+    chi_square_quantile,
+    joint_quantiles,
+    rectangle_quantiles,
+    student_quantile,
+)
 
 
 @pytest.mark.parametrize("freedom", [2, 3, 7, 40, 999])
 def test_chi_square(freedom: int) -> None:
     """The lower quantile agrees with scipy's to 3%."""
     assert chi_square_quantile(0.15, freedom) == pytest.approx(stats.chi2.ppf(0.15, freedom), rel=0.03)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 10, 31])
+@pytest.mark.parametrize("probability", [0.5, 0.75, 0.9, 0.975, 0.995])
+def test_student(probability: float, freedom: int) -> None:
+    """The quantile is scipy's."""
+    found = student_quantile(probability, freedom)
+    assert found == pytest.approx(stats.t.ppf(probability, freedom), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("correlation", [-0.97, -0.3, 0.0, 0.5, 0.9, 0.99, 0.9999])
