@@ -191,7 +191,7 @@ def is_fleet(path: Path, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether a settings file is one of a fleet; one that cannot be read is not."""
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return "cohorts" in tree or f"{PREFIX}COHORTS" in environment
 

@@ -29,7 +29,7 @@ class RaisedAlarms:
         try:
             found = json.loads(self._path.read_bytes()) if self._path.exists() else {}
             self._raised = {str(stream): _alarm(alarm) for stream, alarm in found.items()}
-        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError):
             raise Problem(
                 f"folder: {self._path} cannot be read, so it is unknown which streams an alarm has stopped: "
                 "push a policy with the right Θ for all of them, then delete the file"

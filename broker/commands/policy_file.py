@@ -28,7 +28,7 @@ def read_policy(path: Path) -> dict[str, Any]:
         raise Problem(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise Problem(f"{path}: not UTF-8 text") from None
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Problem(f"{path}: not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
     if not isinstance(tree, dict):
         raise Problem(f"{path}: a policy is an object with cohort and streams")

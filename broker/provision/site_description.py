@@ -222,7 +222,7 @@ def read(path: Path) -> Description:
         tree = tomllib.loads(path.read_text())
     except OSError as error:
         raise Problem(f"{path}: {error.strerror}; create a site with hushmq broker init") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise Problem(f"{path} is not TOML: {error}") from None
     return parse(tree, str(path), path.absolute().parent)
 

@@ -144,7 +144,7 @@ def read_settings(
         raise Problem(f"--config: {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise Problem(f"{path}: not UTF-8 text: settings are TOML") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Problem(f"{path}: not TOML: {error}") from None
     overrides: dict[tuple[str, ...], str] = {}
     for name, text in sorted(environment.items()):

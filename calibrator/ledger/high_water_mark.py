@@ -147,7 +147,7 @@ def read_marks(path: Path) -> dict[str, HighWaterMark]:
         return {}
     except OSError as error:
         raise Problem(f"mark_file: {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Problem(f"mark_file: {path} is no file of marks: put back the one that was there") from None
 
 

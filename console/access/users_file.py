@@ -123,7 +123,7 @@ def _parsed(path: Path, text: str) -> dict[str, User]:
         tree = json.loads(text)["users"]
         found = {name: User(name, one["role"], one["password"]) for name, one in tree.items()}
         sound = all(map(_is_sound, found.values()))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         sound = False
     if not sound:
         raise Problem(

@@ -155,5 +155,5 @@ def read_log(path: Path) -> Iterator[LogEntry]:
                 tree = json.loads(line)
                 moved = {stream: (int(one[0]), str(one[1])) for stream, one in tree.pop("ledger", {}).items()}
                 yield LogEntry(**tree, ledger=moved)
-            except (ValueError, TypeError, KeyError, AttributeError):
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
                 raise Problem(f"log_file: {path}: line {number} is no entry of the log") from None

@@ -178,7 +178,7 @@ def _disclosure(visit: Visit) -> dict[str, Any] | None:
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
         seal = str(tree.pop("seal"))
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return None
     if not any(key.sealed(disclosed_bytes(tree), seal) for key in visit.context.config.keys.calibrators):
         return None

@@ -280,7 +280,7 @@ def read_export(path: Path) -> Export:
     """Read an export; ValueError that says what is wrong with it."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except (UnicodeDecodeError, json.JSONDecodeError):
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise ValueError("it is not JSON: make an export with hushmq ledger export --format bundle") from None
     if not isinstance(tree, dict) or tree.get("export") != 1:
         raise ValueError("it is no export of format 1: make one with hushmq ledger export --format bundle")
