@@ -21,27 +21,72 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 
+import hypothesis.extra.numpy  # noqa: F401  # what tests import is imported once, before the children are forked
+import pydantic  # noqa: F401
+import pytest
+import scipy.stats  # noqa: F401
+import sqlalchemy  # noqa: F401
+
 from tests.mutation.mutants import Mutant, mutants
 from tests.mutation.mutation_page import PAGE, RESULTS, explained, page
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120
+PATIENCE_S = 60
 """A child that takes more processor time is killed, and so is its mutant: it does not end."""
 SURVIVED, KILLED, ENDLESS = "survived", "killed", "endless"
 
 TARGETS: dict[str, Sequence[str]] = {
     "pufferfish/binary/binary_noise.py": ("tests/pufferfish/binary/test_amplification.py",),
-    "pufferfish/binary/stream_loss.py": ("tests/pufferfish/binary/test_stream_loss.py",),
+    "pufferfish/binary/binary_spread.py": ("tests/pufferfish/test_undecided.py",),
+    "pufferfish/binary/binary_theta.py": (
+        "tests/pufferfish/binary/test_stream_loss.py",
+        "tests/pufferfish/binary/test_binary_timeline.py",
+    ),
     "pufferfish/binary/binary_timeline.py": (
         "tests/pufferfish/binary/test_binary_timeline.py",
         "tests/pufferfish/binary/test_ticks_of_an_epoch.py",
     ),
+    "pufferfish/binary/changing_chain.py": (
+        "tests/pufferfish/mobius/test_changing_search.py",
+        "tests/pufferfish/binary/test_changing_kernels.py",
+    ),
+    "pufferfish/binary/directed_chain.py": ("tests/pufferfish/binary/test_binary_timeline.py",),
     "pufferfish/binary/known_instant.py": ("tests/pufferfish/binary/test_stream_loss.py",),
+    "pufferfish/binary/stream_loss.py": ("tests/pufferfish/binary/test_stream_loss.py",),
+    "pufferfish/bisection.py": ("tests/pufferfish/test_bisection.py",),
+    "pufferfish/categorical/categorical_spread.py": (
+        "tests/pufferfish/categorical/test_categorical_spread.py",
+    ),
+    "pufferfish/categorical/contraction.py": ("tests/pufferfish/categorical/test_contraction.py",),
+    "pufferfish/categorical/emission.py": ("tests/pufferfish/categorical/test_emission.py",),
+    "pufferfish/categorical/interval_quilt.py": ("tests/pufferfish/categorical/test_interval_quilt.py",),
+    "pufferfish/categorical/set_excesses.py": ("tests/pufferfish/categorical/test_set_excesses.py",),
+    "pufferfish/categorical/set_hull.py": ("tests/pufferfish/categorical/test_set_hull.py",),
+    "pufferfish/categorical/transition_intervals.py": (
+        "tests/pufferfish/categorical/test_transition_intervals.py",
+    ),
+    "pufferfish/coupling.py": ("tests/pufferfish/test_several_streams.py",),
+    "pufferfish/deceived_loss.py": ("tests/pufferfish/test_deceived_loss.py",),
+    "pufferfish/false_position.py": ("tests/pufferfish/test_false_position.py",),
+    "pufferfish/inference/clopper_pearson.py": ("tests/pufferfish/inference/test_clopper_pearson.py",),
+    "pufferfish/inference/half_width.py": ("tests/pufferfish/inference/test_half_width.py",),
+    "pufferfish/inference/interval_evidence.py": ("tests/pufferfish/inference/test_interval_evidence.py",),
     "pufferfish/noise/discrete_laplace.py": ("tests/pufferfish/noise/test_discrete_laplace.py",),
     "pufferfish/noise/geometric_digits.py": ("tests/pufferfish/noise/test_discrete_laplace.py",),
     "pufferfish/noise/joint_noise.py": ("tests/pufferfish/noise/test_joint_noise.py",),
     "pufferfish/noise/perturber.py": ("tests/pufferfish/noise/test_perturber.py",),
+    "pufferfish/quilt/laplace_scale.py": ("tests/pufferfish/quilt/test_laplace_scale.py",),
+    "pufferfish/quilt/local_noise.py": ("tests/pufferfish/quilt/test_local_noise.py",),
+    "pufferfish/quilt/max_influence.py": ("tests/pufferfish/quilt/test_max_influence.py",),
+    "pufferfish/regimes/cone_ratio.py": ("tests/pufferfish/regimes/test_cone_ratio.py",),
+    "pufferfish/regimes/product_tilt.py": ("tests/pufferfish/regimes/test_regimes.py",),
+    "pufferfish/thinning/strided_chain.py": ("tests/pufferfish/thinning/test_strided_chain.py",),
+    "pufferfish/timeline/tilt_runs.py": (
+        "tests/pufferfish/binary/test_binary_timeline.py",
+        "tests/pufferfish/mobius/test_changing_search.py",
+    ),
     "pufferfish/undecided.py": ("tests/pufferfish/test_undecided.py",),
+    "calibrator/ledger/audience_timelines.py": ("tests/calibrator/ledger/test_audience_timelines.py",),
     "calibrator/ledger/charge_window.py": (
         "tests/calibrator/windows/test_close_window.py",
         "tests/calibrator/ledger/test_epochs.py",
@@ -50,15 +95,25 @@ TARGETS: dict[str, Sequence[str]] = {
         "tests/calibrator/ledger/test_carried_noise.py",
         "tests/calibrator/ledger/test_public_account.py",
     ),
+    "calibrator/ledger/device_bounds.py": ("tests/calibrator/ledger/test_device_bounds.py",),
+    "calibrator/ledger/epochs.py": ("tests/calibrator/ledger/test_epochs.py",),
     "calibrator/ledger/high_water_mark.py": ("tests/calibrator/ledger/test_high_water_mark.py",),
+    "calibrator/ledger/instant_losses.py": ("tests/calibrator/ledger/test_instant_losses.py",),
     "calibrator/ledger/public_account.py": ("tests/calibrator/ledger/test_public_account.py",),
-    "calibrator/ledger/window_allowance.py": ("tests/calibrator/ledger/test_window_spending.py",),
+    "calibrator/ledger/reconcile_ledger.py": ("tests/calibrator/ledger/test_reconcile_ledger.py",),
+    "calibrator/ledger/window_allowance.py": (
+        "tests/calibrator/ledger/test_window_spending.py",
+        "tests/calibrator/ledger/test_device_bounds.py",
+    ),
     "calibrator/ledger/window_spending.py": (
         "tests/calibrator/ledger/test_window_spending.py",
         "tests/calibrator/windows/test_close_window.py",
     ),
-    "calibrator/models/pair_count.py": ("tests/calibrator/models/test_pair_count.py",),
     "calibrator/models/draw_noise.py": ("tests/calibrator/models/test_draw_noise.py",),
+    "calibrator/models/pair_count.py": ("tests/calibrator/models/test_pair_count.py",),
+    "calibrator/models/quantiles.py": ("tests/calibrator/models/test_quantiles.py",),
+    "calibrator/models/tilt_bounds.py": ("tests/calibrator/models/test_tilt_bounds.py",),
+    "calibrator/models/window_parts.py": ("tests/calibrator/models/test_window_parts.py",),
 }
 """The modules, and the tests that must notice a fault in each."""
 
@@ -93,7 +148,12 @@ class _Finder:
 
 
 def try_mutant(module: str, mutant: Mutant, tests: Sequence[str], patience: int = PATIENCE_S) -> str:
-    """Run the tests in a child process with the mutant in the module's place."""
+    """Run the tests in child processes with the mutant in the module's place: the quick ones, then the slow ones."""
+    outcome = _outcome(module, mutant, tests, patience, "not slow")
+    return outcome if outcome != SURVIVED else _outcome(module, mutant, tests, patience, "slow")
+
+
+def _outcome(module: str, mutant: Mutant, tests: Sequence[str], patience: int, which: str) -> str:
     child = os.fork()
     if not child:
         code = 70
@@ -103,16 +163,15 @@ def try_mutant(module: str, mutant: Mutant, tests: Sequence[str], patience: int 
                 os.dup2(nowhere.fileno(), 1)
                 os.dup2(nowhere.fileno(), 2)
             sys.meta_path.insert(0, _Finder(module, mutant))  # type: ignore[arg-type]
-            import pytest
-
-            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=0"]
+            code = int(pytest.main([*options, "-m", which, *tests]))
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
     ended = os.waitstatus_to_exitcode(status)
     if ended in {-signal.SIGXCPU, -signal.SIGKILL}:
         return ENDLESS
-    return SURVIVED if ended == 0 else KILLED
+    return SURVIVED if ended in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED} else KILLED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
