@@ -243,6 +243,10 @@ def test_the_timeline_grows_and_copies() -> None:
         BinaryTheta(0.05, 0.4, 0.3, 0.9),
         BinaryTheta(0.6, 0.8, 0.7, 0.9),
         BinaryTheta(0.1, 0.95, 0.1, 0.95),
+        # Just beyond q + r = 1, where an end begins to be the image of the other.
+        BinaryTheta(0.3, 0.7, 0.305, 0.5),
+        BinaryTheta(0.305, 0.5, 0.3, 0.7),
+        BinaryTheta(0.5, 0.7, 0.305, 0.505),
     ],
 )
 def test_the_spread_covers_kernels_that_change_in_time(theta: BinaryTheta) -> None:
