@@ -74,7 +74,7 @@ class Nursery:
         self._parent.stdin.write(json.dumps([str(config), str(config.parent / "log")]).encode() + b"\n")
         self._parent.stdin.flush()
         with self._changed:
-            assert self._changed.wait_for(lambda: config in self._running, 60), "no agent was started"
+            assert self._changed.wait_for(lambda: config in self._running, 300), "no agent was started"
 
     def send(self, config: Path, number: int) -> None:
         """Send a signal to an agent."""
@@ -85,7 +85,7 @@ class Nursery:
         """End an agent with a signal; returns its exit code."""
         self.send(config, number)
         with self._changed:
-            assert self._changed.wait_for(lambda: config not in self._running, 60), "an agent did not end"
+            assert self._changed.wait_for(lambda: config not in self._running, 300), "an agent did not end"
             return next(code for one, code in reversed(self.ended) if one == config)
 
     @property

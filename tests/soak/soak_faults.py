@@ -101,7 +101,7 @@ class Faults:
 
     def _outbox_locked(self) -> None:
         path = self._site.configs[self._some_device()].parent / "state" / "outbox.db"
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=5)) as other:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=120)) as other:
             other.execute("BEGIN IMMEDIATE")
             time.sleep(LASTS_S)
             other.execute("ROLLBACK")
@@ -211,7 +211,7 @@ class Faults:
                 time.sleep(LASTS_S)
             return
         path = site.calibrator_toml.parent / "ledger.db"
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as other:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=120)) as other:
             other.execute("BEGIN IMMEDIATE")
             time.sleep(2 * LASTS_S)
             other.execute("ROLLBACK")
