@@ -197,6 +197,8 @@ class ServedCohort:
         """Publish what waits; what does not get through waits for the next turn."""
         if self._reconnected:
             self._reconnected = False
+            self._settling.begin_again()
+            self.settled = overwrite = False
             self._releases.publish_again()
             self._topics.publish_again()
             self._unseen |= dict.fromkeys(self.cohort.devices())

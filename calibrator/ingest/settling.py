@@ -1,7 +1,7 @@
-"""The start of a calibrator: what the broker retains of it comes back first.
+"""The start of a calibrator, and every reconnect: what the broker retains of it comes back first.
 
 Before that has been taken in, nothing is charged and nothing of ours on the broker is overwritten: a high-water mark or
-a setting among it may show that the database is an old one.
+a setting among it may show that the database is an old one, and ops may have signed another policy meanwhile.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import time
 from hushmq.calibrator.ingest.inbox import Inbox
 
 SETTLING_S = 1.0
-"""So long after the first connection, what the broker retains of us has arrived."""
+"""So long after a connection, what the broker retains of us has arrived."""
 
 
 class Settling:
-    """Whether everything that arrived in the first second with a broker has been taken in."""
+    """Whether everything that arrived in the first second of a connection has been taken in."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -26,8 +26,13 @@ class Settling:
         self._asked_at: float | None = None
         self._waited = False
 
+    def begin_again(self) -> None:
+        """There is a new connection: what the broker retains comes again."""
+        self._ends_at, self._to_take = time.monotonic() + SETTLING_S, None
+        self._settled = False
+
     def settled(self, *, connected: bool) -> bool:
-        """To be asked at every turn; once True it stays so."""
+        """To be asked at every turn; once True it stays so until `begin_again`."""
         if self._settled or not connected:
             return self._settled
         now = time.monotonic()

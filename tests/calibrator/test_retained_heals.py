@@ -6,10 +6,12 @@ holds garbage. Whoever comes then finds what the calibrator, the devices and ops
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,8 +20,11 @@ from hushmq.broker.contract.policy_message import Audiences, Policy, Window
 from hushmq.broker.contract.problem import Rejected
 from hushmq.broker.contract.signature import Signed
 from hushmq.broker.provision.broker_process import BrokerProcess
-from hushmq.calibrator.ingest.inbox import Arrived
+from hushmq.broker.service.log import logger
+from hushmq.calibrator.ingest import settling
+from hushmq.calibrator.ingest.inbox import Arrived, Inbox
 from hushmq.calibrator.policy.follow_policy import FollowedPolicy
+from hushmq.calibrator.serve_cohort import ServedCohort
 from tests.calibrator.running import Client, process, write_config
 from tests.calibrator.site import (
     OPS,
@@ -160,6 +165,41 @@ def test_a_newer_policy_that_is_not_followed_is_left_alone(here: Desk) -> None:
     assert offer(here, b"garbage") == ours
     assert offer(here, signed(policy(2, period_ms=30, windows=WINDOWS))) is None
     assert offer(here, signed(policy(3, period_ms=20, windows=WINDOWS))) is not None
+
+
+class Written:
+    """An outlet that takes everything and remembers what was published on the policy's topic."""
+
+    connected = True
+
+    def __init__(self) -> None:
+        self.policies: list[bytes] = []
+
+    def publish(self, topic: str, payload: bytes, **_: object) -> None:
+        if topic == TOPICS.policy:
+            self.policies.append(payload)
+
+
+def test_what_came_while_we_were_away_is_not_overwritten(here: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ops push while the calibrator is away from the broker: it does not put its own policy over that one first, or a
+    crash at that moment would lose theirs for good.
+    """
+    now, outlet, inbox = [100.0], Written(), Inbox(logger("error", "json", io.StringIO()))
+    monkeypatch.setattr(settling, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    served = ServedCohort(here.cohort, inbox, grace_s=1.0, seen_every_s=1.0)
+    served.begin()
+    served.turn(outlet)
+    assert outlet.policies == []
+    now[0] += 2 * settling.SETTLING_S
+    served.turn(outlet)
+    assert outlet.policies == [signed(FIRST)]
+    served.reconnected()
+    served.turn(outlet)
+    served.turn(outlet)
+    inbox.put(Arrived(TOPICS.policy, signed(SECOND)))
+    now[0] += 2 * settling.SETTLING_S
+    served.turn(outlet)
+    assert outlet.policies[1:] == [signed(SECOND)]
 
 
 def test_a_policy_signed_again_is_kept_under_its_new_signature(here: Desk, tmp_path: Path) -> None:
