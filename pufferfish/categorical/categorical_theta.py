@@ -105,7 +105,7 @@ class CategoricalTheta:
         stride: int = 1,
     ) -> Timeline:
         """A history under Θ, to be priced as it grows."""
-        from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline  # noqa: PLC0415  # an engine
+        from hushmq.pufferfish.categorical.categorical_timeline import categorical_timeline  # noqa: PLC0415  # an engine
         from hushmq.pufferfish.categorical.strided_states import StridedStatesTimeline  # noqa: PLC0415  # another
 
         check_adversary(adversary)
@@ -115,7 +115,7 @@ class CategoricalTheta:
         if stride != 1:
             inside = StridedStatesTimeline(self, entries, stride=stride, ticks=ticks)
         else:
-            inside = CategoricalTimeline(self, entries, ticks=ticks, informed=adversary == "informed")
+            inside = categorical_timeline(self, entries, ticks=ticks, informed=adversary == "informed")
         return UndecidedTimeline(inside, spread, entries) if adversary == "undecided" else inside
 
     def constant_loss(self, tau0: float, tau1: float, adversary: Adversary, *, stride: int = 1) -> float:

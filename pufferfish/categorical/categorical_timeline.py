@@ -17,7 +17,6 @@ recursion goes from tick to tick (pufferfish/categorical/stepped_timeline.py).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
@@ -25,41 +24,21 @@ from hushmq.pufferfish.categorical.one_tick_search import one_tick_search
 from hushmq.pufferfish.categorical.stepped_timeline import SteppedTimeline
 from hushmq.pufferfish.mobius.changing_search import SearchedRuns
 from hushmq.pufferfish.mobius.searched_timeline import SearchedTimeline
-from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
+from hushmq.pufferfish.timeline.entry import Entry, Ticks
 
 
-class CategoricalTimeline:
+def categorical_timeline(
+    theta: CategoricalTheta,
+    entries: Iterable[Entry] = (),
+    *,
+    ticks: Ticks | None = None,
+    informed: bool = False,
+) -> SearchedTimeline[SearchedRuns] | SteppedTimeline:
     """The entries of one stream and audience, priced incrementally for the worst chain of Θ.
 
     With `ticks` the price is the largest loss at these.
     """
-
-    def __init__(
-        self,
-        theta: CategoricalTheta,
-        entries: Iterable[Entry] = (),
-        *,
-        ticks: Ticks | None = None,
-        informed: bool = False,
-    ) -> None:
-        search = one_tick_search(theta, informed=informed)
-        self._inside: SearchedTimeline[SearchedRuns] | SteppedTimeline
-        if search is not None:
-            self._inside = SearchedTimeline(search, entries, ticks=ticks)
-        else:
-            self._inside = SteppedTimeline(theta, entries, ticks=ticks, informed=informed)
-
-    def add(self, entry: Entry) -> None:
-        """Adds an entry to the history."""
-        # A shallow copy of this timeline shares `_inside` with it.
-        inside = copy.copy(self._inside)
-        inside.add(entry)
-        self._inside = inside
-
-    def price(self) -> Price:
-        """The price of the history."""
-        return self._inside.price()
-
-    def price_with(self, entry: Entry) -> Price:
-        """The price if the entry were added; the timeline does not change."""
-        return self._inside.price_with(entry)
+    search = one_tick_search(theta, informed=informed)
+    if search is not None:
+        return SearchedTimeline(search, entries, ticks=ticks)
+    return SteppedTimeline(theta, entries, ticks=ticks, informed=informed)

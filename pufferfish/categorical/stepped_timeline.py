@@ -38,10 +38,7 @@ _NOTHING = _Found(TiltRuns(), (), (), (), (0.0, None))
 
 
 class SteppedTimeline:
-    """The entries of one stream and audience, priced incrementally for the worst chain of Θ.
-
-    With `ticks` the price is the largest loss at these.
-    """
+    """A history that is priced as that of `categorical_timeline` is, from tick to tick."""
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ not if both were priced with 1 − λ = min(1 − λ_m, min_d [(1 − λ_d) + (1
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable
 from functools import lru_cache
@@ -21,12 +20,12 @@ from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
 from hushmq.pufferfish.categorical.contraction import Certificate
 from hushmq.pufferfish.categorical.informed_side import smallest_cross_ratio
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
-from hushmq.pufferfish.mobius.changing_search import ChangingSearch
+from hushmq.pufferfish.mobius.changing_search import ChangingSearch, SearchedRuns
 from hushmq.pufferfish.mobius.changing_side import LARGEST_ALPHA, ChangingSide
 from hushmq.pufferfish.mobius.searched_timeline import SearchedTimeline
 from hushmq.pufferfish.mobius.strided_steps import check_stride, endless_loss, endless_tilt
 from hushmq.pufferfish.mobius.two_sides import ChangingChain
-from hushmq.pufferfish.timeline.entry import Entry, Price, Ticks
+from hushmq.pufferfish.timeline.entry import Entry, Ticks
 
 MOST_STATES = 12
 """With more states a device would take too long to verify a setting."""
@@ -97,7 +96,7 @@ def strided_certificate(theta: CategoricalTheta, tau: float, stride: int) -> Cer
 _NOTHING = "nothing is proved for a stride of {stride}: chains of Θ may forget too slowly"
 
 
-class StridedStatesTimeline:
+class StridedStatesTimeline(SearchedTimeline[SearchedRuns]):
     """A history in strides: entry n is about the one tick that is published of n·stride … (n+1)·stride − 1.
 
     A tick that is not published loses no more than one of the published ticks beside it, which may be in the stride
@@ -118,19 +117,4 @@ class StridedStatesTimeline:
         chains = [ChangingChain(None, ChangingSide.of_any_odds(alpha), ChangingSide.of_any_odds(alpha))]
         near = None if ticks is None else (ticks[0] - 1, ticks[1] + 1)
         search = ChangingSearch(lambda _tilts: chains, for_all_tilts=True)
-        self._inside = SearchedTimeline(search, entries, ticks=near)
-
-    def add(self, entry: Entry) -> None:
-        """Adds an entry to the history."""
-        # A shallow copy of this timeline shares `_inside` with it.
-        inside = copy.copy(self._inside)
-        inside.add(entry)
-        self._inside = inside
-
-    def price(self) -> Price:
-        """The price of the history."""
-        return self._inside.price()
-
-    def price_with(self, entry: Entry) -> Price:
-        """The price if the entry were added; the timeline does not change."""
-        return self._inside.price_with(entry)
+        super().__init__(search, entries, ticks=near)

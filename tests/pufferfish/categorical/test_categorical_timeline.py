@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from hushmq.pufferfish.binary.binary_timeline import BinaryTimeline
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
-from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
+from hushmq.pufferfish.categorical.categorical_timeline import categorical_timeline
 from hushmq.pufferfish.categorical.contraction import certified_loss, contraction_sides, largest_tilt
 from hushmq.pufferfish.categorical.contraction_side import HOPS
 from hushmq.pufferfish.categorical.hull_side import hull_sides
@@ -42,7 +42,7 @@ def both(entries: list[Entry]) -> list[Entry]:
 def test_binary_timelines_are_exact(q: float, r: float, entries: list[Entry]) -> None:
     """For two states the price is the exact one, within a thousandth, windows, overlaps and gaps included."""
     truth = BinaryTimeline(BinaryTheta.point(q, r), "prior", both(entries)).price().epsilon
-    found = CategoricalTimeline(binary_class(q, r), entries).price().epsilon
+    found = categorical_timeline(binary_class(q, r), entries).price().epsilon
     assert truth * (1 - 1e-9) <= found <= truth * 1.001
 
 
@@ -56,7 +56,7 @@ def test_no_mechanism_beats_the_price(seed: int) -> None:
     intervals = around(P, 0.03, rng)
     taus = rng.choice([0.0, 0.3, 1.0], size=4)
     entries = [Entry(t, t, tau, tau) for t, tau in enumerate(taus) if tau]
-    found = CategoricalTimeline(CategoricalTheta.of(intervals), entries).price().epsilon
+    found = categorical_timeline(CategoricalTheta.of(intervals), entries).price().epsilon
     chain = Chain(member(intervals, rng))
     assert max(worst_mechanism(chain, list(taus), i) for i in range(4)) <= found + 1e-7
 
@@ -65,7 +65,7 @@ def test_an_endless_stream_costs_its_certificate() -> None:
     """A constant tilt for a long time is priced at what the certificate claims, not more."""
     theta = CategoricalTheta.of(TransitionIntervals.point(THREE))
     certificate = largest_tilt(theta, 1.0)
-    price = CategoricalTimeline(theta, [Entry(0, 10**6, certificate.tau, certificate.tau)]).price()
+    price = categorical_timeline(theta, [Entry(0, 10**6, certificate.tau, certificate.tau)]).price()
     assert price.epsilon == pytest.approx(certified_loss(theta, certificate), rel=1e-6)
     assert price.epsilon <= 1.0
 
@@ -75,7 +75,7 @@ def test_a_large_loss_has_a_price_however_long_the_stream(epsilon: float) -> Non
     """For R above 1 a long run converges too: its price is finite and at most that of the certificate."""
     theta = CategoricalTheta.of(TransitionIntervals.point(THREE))
     tau = largest_tilt(theta, epsilon).tau * (1 - 1e-4)
-    price = CategoricalTimeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
+    price = categorical_timeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
     assert 0.95 * epsilon < price <= epsilon
 
 
@@ -96,7 +96,7 @@ def test_whatever_certifies_a_tilt_prices_it(epsilon: float) -> None:
             continue
         certified += 1
         tau = certificate.tau * (1 - 1e-6)
-        price = CategoricalTimeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
+        price = categorical_timeline(theta, [Entry(0, 10**6, tau, tau)]).price().epsilon
         assert 0.9 * epsilon < price <= epsilon
 
 
@@ -111,13 +111,13 @@ def test_adding_one_by_one_is_pricing_all_at_once(spans: list[tuple[int, int, fl
     """What is remembered of a history gives the price that starting anew gives, and asking changes nothing."""
     theta = CategoricalTheta.of(TransitionIntervals.point(THREE))
     entries = [Entry(first, first + more, tau, tau) for first, more, tau in spans]
-    timeline = CategoricalTimeline(theta)
+    timeline = categorical_timeline(theta)
     for number, entry in enumerate(entries):
         before = timeline.price()
         with_it = timeline.price_with(entry)
         assert timeline.price() == before
         timeline.add(entry)
-        whole = CategoricalTimeline(theta, entries[: number + 1]).price()
+        whole = categorical_timeline(theta, entries[: number + 1]).price()
         assert timeline.price() == with_it
         assert with_it.epsilon == pytest.approx(whole.epsilon, rel=1e-9)
 
@@ -151,7 +151,7 @@ def test_many_windows_cost_what_their_ticks_cost(leave: float) -> None:
     different = [Entry(8 * n, 8 * n + 7, *[tau * (0.3 + 0.7 * (n * n % 17) / 17)] * 2) for n in range(40)]
     more = Entry(150, 170, tau / 9, tau / 9)
     for entries in (equal, different):
-        timeline = CategoricalTimeline(theta, entries)
+        timeline = categorical_timeline(theta, entries)
         for price, history in ((timeline.price(), entries), (timeline.price_with(more), [*entries, more])):
             truth = tick_by_tick(theta, history)
             assert truth * (1 - 1e-10) <= price.epsilon <= truth * (1 + 1e-6)
@@ -167,7 +167,7 @@ def test_whole_runs_cost_what_their_ticks_cost(entries: list[Entry], informed: b
     P = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
     theta = CategoricalTheta.of(around(P, 0.001, np.random.default_rng(4)))
     assert one_tick_search(theta, informed=informed) is not None
-    quick = CategoricalTimeline(theta, entries, informed=informed).price().epsilon
+    quick = categorical_timeline(theta, entries, informed=informed).price().epsilon
     stepped = SteppedTimeline(theta, entries, informed=informed).price().epsilon
     assert stepped * (1 - 1e-6) <= quick <= stepped * (1.01 if informed else 1 + 1e-6)
 
@@ -178,7 +178,7 @@ def test_a_class_that_never_forgets_has_no_price() -> None:
         tuple(tuple(0.9 * (x == u) for u in range(3)) for x in range(3)),
         tuple(tuple(1.0 if x == u else 0.1 for u in range(3)) for x in range(3)),
     )
-    assert CategoricalTimeline(
+    assert categorical_timeline(
         CategoricalTheta.of(frozen), [Entry(0, 10**6, 0.1, 0.1)]
     ).price().epsilon == float("inf")
 
@@ -191,27 +191,27 @@ def test_the_price_at_some_ticks_is_the_largest_of_theirs(ticks: tuple[int, int]
     theta, chain = CategoricalTheta.of(intervals), Chain(member(intervals, rng))
     taus = [0.3, 0.0, 0.6, 1.0]
     entries = [Entry(t, t, tau, tau) for t, tau in enumerate(taus) if tau]
-    found = CategoricalTimeline(theta, entries, ticks=ticks).price().epsilon
-    added = CategoricalTimeline(theta, ticks=ticks)
+    found = categorical_timeline(theta, entries, ticks=ticks).price().epsilon
+    added = categorical_timeline(theta, ticks=ticks)
     for entry in entries:
         added.add(entry)
     singly = [
-        CategoricalTimeline(theta, entries, ticks=(t, t)).price().epsilon
+        categorical_timeline(theta, entries, ticks=(t, t)).price().epsilon
         for t in range(ticks[0], ticks[1] + 1)
     ]
     assert found == pytest.approx(added.price().epsilon, rel=1e-9)
     assert found == pytest.approx(max(singly), rel=1e-9)
     inside = [t for t in range(4) if ticks[0] <= t <= ticks[1]]
     assert max(worst_mechanism(chain, taus, t) for t in inside) <= found + 1e-7
-    assert found <= CategoricalTimeline(theta, entries).price().epsilon
+    assert found <= categorical_timeline(theta, entries).price().epsilon
 
 
 def test_a_long_run_is_priced_at_some_of_its_ticks() -> None:
     """Ticks in the middle of a run, of which no bound moves any more, have the endless price; those outside less."""
     theta = binary_class(0.2, 0.3)
     entries = [Entry(0, 99_999, 0.1, 0.1)]
-    middle = CategoricalTimeline(theta, entries, ticks=(50_000, 50_010)).price().epsilon
-    whole = CategoricalTimeline(theta, entries).price().epsilon
-    before = CategoricalTimeline(theta, entries, ticks=(-9, -1)).price().epsilon
-    assert before < CategoricalTimeline(theta, entries, ticks=(0, 0)).price().epsilon < middle
+    middle = categorical_timeline(theta, entries, ticks=(50_000, 50_010)).price().epsilon
+    whole = categorical_timeline(theta, entries).price().epsilon
+    before = categorical_timeline(theta, entries, ticks=(-9, -1)).price().epsilon
+    assert before < categorical_timeline(theta, entries, ticks=(0, 0)).price().epsilon < middle
     assert middle == pytest.approx(whole, rel=1e-9)

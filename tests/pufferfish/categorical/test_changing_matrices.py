@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
-from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
+from hushmq.pufferfish.categorical.categorical_timeline import categorical_timeline
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
 from hushmq.pufferfish.timeline.entry import Entry
 
@@ -78,7 +78,7 @@ def test_no_sequence_of_matrices_costs_more_than_the_price(k: int) -> None:
         intervals = random_intervals(rng, k, 0.5, float(rng.uniform(0.02, 0.4)))
         tau = float(rng.choice([0.2, 0.8]))
         theta = CategoricalTheta.of(intervals)
-        price = CategoricalTimeline(theta, [Entry(0, 4, tau, tau)]).price().epsilon
+        price = categorical_timeline(theta, [Entry(0, 4, tau, tau)]).price().epsilon
         for _ in range(8):
             law, steps = walks(rng, intervals, 4)
             probability = law[paths[:, 0]]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushmq.pufferfish.categorical.categorical_theta import CategoricalTheta
-from hushmq.pufferfish.categorical.categorical_timeline import CategoricalTimeline
+from hushmq.pufferfish.categorical.categorical_timeline import categorical_timeline
 from hushmq.pufferfish.categorical.contraction_side import ContractionTable, pairs
 from hushmq.pufferfish.categorical.set_excesses import SetExcesses
 from hushmq.pufferfish.categorical.transition_intervals import TransitionIntervals
@@ -85,11 +85,11 @@ def test_entries_added_anywhere_cost_what_they_cost_together(informed: bool) -> 
         Entry(first, first + rng.choice([0, 9, 40]), tau * share, tau * share)
         for first, share in zip(starts, [0.2, 0.5, 0.1, 0.5, 0.3] * 5, strict=True)
     ]
-    timeline = CategoricalTimeline(theta, entries[:2], informed=informed)
+    timeline = categorical_timeline(theta, entries[:2], informed=informed)
     for number, entry in enumerate(entries[2:], start=3):
         asked = timeline.price_with(entry)
         timeline.add(entry)
-        whole = CategoricalTimeline(theta, entries[:number], informed=informed).price()
+        whole = categorical_timeline(theta, entries[:number], informed=informed).price()
         assert timeline.price() == asked
         assert asked.epsilon == pytest.approx(whole.epsilon, rel=1e-9)
         assert asked.epsilon >= whole.epsilon * (1 - 1e-12)
