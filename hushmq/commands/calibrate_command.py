@@ -6,6 +6,7 @@ import argparse
 
 from hushmq.commands.answer import Line, answer
 from hushmq.commands.arguments import add_adversary, add_epsilon, add_json, naming_input
+from hushmq.commands.states_model import FORMAT, add_states, calibrated
 from hushmq.commands.stream_model import add_stream, add_stride, stream_of
 
 NOTES = """The noise flips a 0 with probability rho0 and a 1 with probability rho1. Among all noise with at most
@@ -27,17 +28,22 @@ regime's q and r:
   {"regimes": {"transition": [[0.997, 0.003], [0.004, 0.996]],
                "chains": [{"q": 0.047, "r": 0.383}, {"q": 0.454, "r": 0.026}]}}
 
+"""
+EXAMPLES = """
+
 examples:
   hushmq calibrate --q 0.0893 --r 0.1092 --epsilon 1
   hushmq calibrate --q 0.0893 --r 0.1092 --epsilon 1 --adversary prior --json
   hushmq calibrate --q 0.1:0.15 --r 0.2:0.25 --epsilon 4 --adversary undecided
   hushmq calibrate --q 0.004 --r 0.012 --epsilon 2 --stride auto
-  hushmq calibrate --regimes REGIMES.json --epsilon 4 --adversary prior --stride auto"""
+  hushmq calibrate --regimes REGIMES.json --epsilon 4 --adversary prior --stride auto
+  hushmq calibrate --chain STATES.json --epsilon 2 --stride auto"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = NOTES
+    parser.epilog = NOTES + FORMAT + EXAMPLES
     add_stream(parser)
+    add_states(parser)
     add_epsilon(parser)
     add_adversary(parser)
     parser.add_argument(
@@ -51,6 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.chain is not None:
+        answer(calibrated(args), as_json=args.json)
+        return 0
     stream = stream_of(args, args.weights)
     with naming_input(f"--epsilon {args.epsilon:g} with {stream.in_words}"):
         stride, noise = stream.noise(args.epsilon, args.adversary, args.stride)

@@ -15,6 +15,7 @@ from hushmq.commands.arguments import (
     positive,
 )
 from hushmq.commands.progress_bar import bar
+from hushmq.commands.states_model import StatesModel, add_states
 from hushmq.commands.stream_model import add_stream, stream_of
 from hushmq.commands.timeline_file import FORMAT as TIMELINE_FORMAT
 from hushmq.commands.timeline_file import read_history
@@ -44,13 +45,14 @@ examples:
   hushmq explain timeline TIMELINE.json
   hushmq explain timeline TIMELINE.json --adversary prior --budget 2 --output timeline.png"""
 
-STRIDE_NOTES = """The standard error of the share of ones in a window of one device against the stride, each with the
+STRIDE_NOTES = """The standard error of a share in a window of one device against the stride, each with the
 best noise for the loss: what the noise adds, and what is lost by publishing some ticks only. REGIMES.json
 is described by hushmq calibrate --help; a chain with regimes is shown for the prior adversary.
 
 examples:
   hushmq explain stride --q 0.0893 --r 0.1092 --epsilon 2
-  hushmq explain stride --regimes REGIMES.json --epsilon 4 --ticks 2000 --output stride.svg"""
+  hushmq explain stride --regimes REGIMES.json --epsilon 4 --ticks 2000 --output stride.svg
+  hushmq explain stride --chain STATES.json --epsilon 2"""
 
 SCALE_NOTES = """The Laplace scale of each method over a range of ε, with the lower bound (see hushmq scale --help for
 the methods and for CHAIN.json).
@@ -93,6 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     stride = figures.add_parser("stride", help="error against the ticks published", epilog=STRIDE_NOTES)
     add_stream(stride)
+    add_states(stride)
     add_epsilon(stride)
     stride.add_argument(
         "--ticks", type=_ticks, default=7200, metavar="N", help="the length of the window (default 7200)"
@@ -140,7 +143,7 @@ def _figure(args: argparse.Namespace) -> Figure:
     if args.figure == "stride":
         from hushmq.explain.stride_figure import stride_figure  # noqa: PLC0415
 
-        stream = stream_of(args)
+        stream = stream_of(args) if args.chain is None else StatesModel.of(args)
         with naming_input(f"--epsilon {args.epsilon:g} with {stream.in_words}"):
             return stride_figure(
                 stream, args.epsilon, args.ticks, ("prior",) if args.regimes else ("informed", "prior")

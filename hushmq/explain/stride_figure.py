@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
-from hushmq.commands.stream_model import StreamModel
 from hushmq.explain.figure import Curve, Figure, LabelledPoint, Panel
 from hushmq.pufferfish.adversary import Adversary
-from hushmq.pufferfish.thinning.stride_search import least_error
+from hushmq.pufferfish.thinning.stride_search import Tried, least_error
 
 
-def stride_figure(
-    stream: StreamModel, epsilon: float, ticks: int, adversaries: Sequence[Adversary]
-) -> Figure:
+class Strided(Protocol):
+    """A stream whose error is known for several strides."""
+
+    @property
+    def in_words(self) -> str:
+        """The options that gave it."""
+
+    def strides(self, epsilon: float, adversary: Adversary) -> Sequence[Tried]:
+        """The error of several strides, in order."""
+
+
+def stride_figure(stream: Strided, epsilon: float, ticks: int, adversaries: Sequence[Adversary]) -> Figure:
     """One curve for each adversary, with its best stride marked."""
     curves, marks = [], []
     for adversary in adversaries:
@@ -24,7 +33,7 @@ def stride_figure(
         error = math.sqrt(best.variance / ticks)
         marks.append(LabelledPoint(f"{adversary}: {best.stride}, ±{error:.3g}", best.stride, error))
     panel = Panel(
-        title=f"Error of the share of ones in a window of {ticks} ticks at ε = {epsilon:g}",
+        title=f"Error of a share in a window of {ticks} ticks at ε = {epsilon:g}",
         x_label="stride: of so many ticks one is published",
         y_label="standard error of one device's share",
         curves=curves,

@@ -21,6 +21,11 @@ def sampling_variance(theta: CategoricalTheta, stride: int) -> float:
     return max(_largest(kernel, stride) for kernel in _members(theta))
 
 
+def slowest_correlation(theta: CategoricalTheta) -> float:
+    """The largest correlation over one tick of anything in these chains: their second largest eigenvalue."""
+    return max(float(np.sort(np.abs(np.linalg.eigvals(kernel)))[-2]) for kernel in _members(theta))
+
+
 def _members(theta: CategoricalTheta) -> list[Array]:
     low, high = np.array(theta.forward.low), np.array(theta.forward.high)
     middle = (low + high) / 2.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.mobius.strided_steps import LONGEST_STRIDE
@@ -22,12 +23,27 @@ class StridedNoise:
     variance: float
 
 
-def least_error(tried: Iterable[StridedNoise]) -> StridedNoise:
+class Tried(Protocol):
+    """A stride and its error."""
+
+    @property
+    def stride(self) -> int:
+        """The stride."""
+
+    @property
+    def variance(self) -> float:
+        """The variance of a long window's share, times its ticks."""
+
+
+TriedT = TypeVar("TriedT", bound=Tried)
+
+
+def least_error(tried: Iterable[TriedT]) -> TriedT:
     """The stride and the noise with the least error of a long window's share."""
     return min(tried, key=lambda one: one.variance)
 
 
-def tried_strides(of_stride: Callable[[int], StridedNoise], slowest: float) -> list[StridedNoise]:
+def tried_strides(of_stride: Callable[[int], TriedT], slowest: float) -> list[TriedT]:
     """Strides up to four times the time in which the chain forgets: by doubling, then closer to the best, in order.
 
     `slowest` is the largest correlation over one tick of anything in the chain.
@@ -35,7 +51,7 @@ def tried_strides(of_stride: Callable[[int], StridedNoise], slowest: float) -> l
     longest = LONGEST_STRIDE
     if slowest < 1.0:
         longest = max(1, min(LONGEST_STRIDE, round(-4.0 / math.log(max(slowest, 1e-9)))))
-    tried: dict[int, StridedNoise] = {}
+    tried: dict[int, TriedT] = {}
     wanted = [1 << power for power in range(longest.bit_length())]
     for factor in (1.0, 1.4, 1.15):
         if tried:
