@@ -2,10 +2,10 @@
 
 `python -m hushmq.evaluation.replay.replay_recordings` writes every recording to a file, one beat a line, and starts a
 NATS server, one agent for each (source `file` with `replay`, one line a tick), and a calibrator, as processes. The
-policy is `hushmq plan`'s, from the recordings of a pilot, and pushed with `hushmq push`: once for releases of each
-device, once for those of the cohort alone. A listener with the rights of ops records all messages; at the end the
-releases are compared with the recordings, and docs/replay.md and its picture are written. The noise is not seeded, so
-runs differ. It takes 25 minutes.
+policy is `hushmq plan`'s, from the recordings of a pilot, and pushed with `hushmq push`: once for releases of the
+cohort at ε = 4 and 2, once for those of each device at 8 and 5. A listener with the rights of ops records all
+messages; at the end the releases are compared with the recordings, and docs/replay.md and its picture are written. The
+noise is not seeded, so runs differ. It takes a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ from hushmq.broker.mqtt.connection import Connection
 from hushmq.broker.provision.nats import NatsServer
 from hushmq.broker.service.log import logger
 from hushmq.evaluation.replay.replay_site import (
+    ASKED,
     COHORT,
+    DATA,
+    LARGER,
     STREAM,
     ReplayPlan,
     Sleeper,
@@ -50,7 +53,6 @@ from hushmq.evaluation.replay.replay_site import (
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.setup.child_processes import ChildProcesses
 
-DATA = Path("../shared/data/meditation/normal_N1-N11.csv.gz")
 PATIENCE_S = 60.0
 MOST_LINES = 30_000
 """The largest number of lines that a device may skip before it has its first noise setting."""
@@ -186,7 +188,7 @@ def run_replay(sleepers: Sequence[Sleeper], plan: ReplayPlan, report: Callable[[
                     "calibrator", ["calibrator", "run", "--config", str(config)], folder / "calibrator.log"
                 )
                 for sleeper in sleepers:
-                    agent = write_agent(folder, server, keys, sleeper)
+                    agent = write_agent(folder, server, keys, sleeper, plan)
                     stage.add(
                         sleeper.name, ["agent", "run", "--config", str(agent)], folder / f"{sleeper.name}.log"
                     )
@@ -257,22 +259,15 @@ def _progress_reporter() -> Callable[[str], None]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs both replays and writes the page."""
+    from hushmq.evaluation.replay.pilot_coverage import coverage_table  # noqa: PLC0415  # as the next one
     from hushmq.evaluation.replay.replay_page import write  # noqa: PLC0415  # it reads from this module, and draws
 
     parser = argparse.ArgumentParser(
         prog="python -m hushmq.evaluation.replay.replay_recordings", description=__doc__
     )
     parser.add_argument("--data", type=Path, default=DATA, help="the recordings")
-    parser.add_argument(
-        "--ticks", type=int, default=70_000, help="beats of each, releases by devices (default 70000)"
-    )
-    parser.add_argument("--period-ms", type=int, default=3, help="of one beat then (default 3)")
-    parser.add_argument(
-        "--cohort-ticks",
-        type=int,
-        default=1_034_000,
-        help="beats of each, releases of the cohort, at 1 ms a beat (default 1034000)",
-    )
+    parser.add_argument("--ticks", type=int, default=72_000, help="beats of each (default 72000)")
+    parser.add_argument("--period-ms", type=int, default=3, help="of one beat (default 3)")
     parser.add_argument("--window", type=int, default=2_000, help="beats in a window (default 2000)")
     parser.add_argument("--page", type=Path, default=Path("docs/replay.md"), help="default docs/replay.md")
     args = parser.parse_args(argv)
@@ -280,18 +275,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = []
     try:
         sleepers = read(args.data)
-        for name, ticks, period in (("device", args.ticks, args.period_ms), ("cohort", args.cohort_ticks, 1)):
+        for name, epsilons in (("cohort", ASKED), ("device", LARGER)):
             with tempfile.TemporaryDirectory() as folder:
                 stream, said[name] = planned(
-                    Path(folder), sleepers, args.window, per_device=name == "device", period_ms=period
+                    Path(folder),
+                    sleepers,
+                    args.window,
+                    epsilons,
+                    per_device=name == "device",
+                    period_ms=args.period_ms,
                 )
-            plan = ReplayPlan(stream, ticks, args.window)
+            plan = ReplayPlan(stream, args.ticks, args.window)
             results.append(run_replay(sleepers, plan, _progress_reporter()))
+        table = coverage_table(sleepers, args.window)
     except Problem as problem:
         print(f"replay: {problem}", file=sys.stderr)
         return 2
-    by_devices, of_cohort = results
-    write(by_devices, of_cohort, said, args.page)
+    of_cohort, by_devices = results
+    write(by_devices, of_cohort, said, table, args.page)
     print(f"{args.page}: written")
     return 0
 

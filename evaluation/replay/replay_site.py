@@ -26,10 +26,15 @@ from hushmq.broker.provision.nats import NatsServer
 
 States = NDArray[np.uint8]
 
+DATA = Path("../shared/data/meditation/normal_N1-N11.csv.gz")
 COHORT, STREAM, WINDOW = "sleepers", "heart-rate", "stretch"
-EPSILON_OPERATOR, EPSILON_PUBLIC = 4.0, 2.0
-PILOTS = ("n1", "n5", "n10")
-"""Whose recordings `hushmq plan` is given: those that CGSSY's authors published with their code."""
+Epsilons = tuple[float, float]
+"""Of operators and of the public."""
+ASKED: Epsilons = (4.0, 2.0)
+LARGER: Epsilons = (8.0, 5.0)
+"""Above the contrast that Θ allows for: then regimes need not be hidden."""
+PILOTS = ("n1", "n2", "n3", "n4", "n5")
+"""Whose recordings `hushmq plan` is given: the first five."""
 GRACE_S = 20.0
 
 
@@ -78,6 +83,10 @@ class ReplayPlan:
     def period_ms(self) -> int:
         return int(self.stream["period_ms"])
 
+    @property
+    def epsilons(self) -> Epsilons:
+        return float(self.stream["epsilon"]["operator"]), float(self.stream["epsilon"]["public"])
+
 
 Keys = tuple[PrivateKey, PrivateKey]
 
@@ -115,7 +124,7 @@ def write_calibrator(folder: Path, server: NatsServer, keys: Keys) -> Path:
     return path
 
 
-def write_agent(folder: Path, server: NatsServer, keys: Keys, sleeper: Sleeper) -> Path:
+def write_agent(folder: Path, server: NatsServer, keys: Keys, sleeper: Sleeper, plan: ReplayPlan) -> Path:
     recording = folder / f"{sleeper.name}.txt"
     recording.write_text("\n".join(f"{rate:.4f}" for rate in sleeper.rates) + "\n")
     path = folder / f"{sleeper.name}.toml"
@@ -123,7 +132,7 @@ def write_agent(folder: Path, server: NatsServer, keys: Keys, sleeper: Sleeper) 
         f'device = "{sleeper.name}"\ncohort = "{COHORT}"\nfolder = "{folder / sleeper.name}"\n'
         f"{_address(folder, server, sleeper.name)}"
         f'[trust]\nops_keys = ["{keys[0].public}"]\ncalibrator_keys = ["{keys[1].public}"]\n'
-        f"epsilon_max = {max(EPSILON_OPERATOR, EPSILON_PUBLIC)}\n"
+        f"epsilon_max = {max(plan.epsilons)}\n"
         "[publish]\nbeat_ms = 500\nstatus_ms = 2000\nresend_ms = 5000\n"
         f'[streams.{STREAM}.source]\nkind = "file"\nfile = "{recording}"\nreplay = true\nrepeat = true\n'
     )
@@ -131,7 +140,15 @@ def write_agent(folder: Path, server: NatsServer, keys: Keys, sleeper: Sleeper) 
 
 
 def planned(
-    folder: Path, sleepers: Sequence[Sleeper], plan_window: int, *, per_device: bool, period_ms: int
+    folder: Path,
+    sleepers: Sequence[Sleeper],
+    plan_window: int,
+    epsilons: Epsilons,
+    *,
+    per_device: bool,
+    period_ms: int,
+    pilots: Sequence[str] = PILOTS,
+    options: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
     """The stream's policy as `hushmq plan` writes it from the pilot's recordings, and what it says.
 
@@ -139,7 +156,7 @@ def planned(
     """
     arguments = []
     for sleeper in sleepers:
-        if sleeper.name in PILOTS:
+        if sleeper.name in pilots:
             recording = folder / f"{sleeper.name}.csv"
             recording.write_text("\n".join(f"{rate:.4f}" for rate in sleeper.rates) + "\n")
             arguments += ["--recording", str(recording)]
@@ -147,8 +164,9 @@ def planned(
     said = command_output(
         *("plan", *arguments, "--every", "1s", "--threshold", "0", "--states", "below,above"),
         *("--devices", str(len(sleepers)), "--window", f"{WINDOW}={plan_window}s", "--stream", STREAM),
-        *("--epsilon", str(EPSILON_OPERATOR), "--public", str(EPSILON_PUBLIC), "--write", str(path)),
+        *("--epsilon", str(epsilons[0]), "--public", str(epsilons[1]), "--write", str(path)),
         *(("--per-device",) if per_device else ()),
+        *options,
     )
     stream = tomllib.loads(path.read_text())["streams"][STREAM] | {"period_ms": period_ms}
     return stream, [line for line in said.splitlines() if str(folder) not in line]

@@ -8,9 +8,10 @@ import pytest
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.evaluation.replay import replay_site
+from hushmq.evaluation.replay.pilot_coverage import FIRST_PILOT
 from hushmq.evaluation.replay.replay_page import comparisons, write
 from hushmq.evaluation.replay.replay_recordings import agreement, run_replay
-from hushmq.evaluation.replay.replay_site import PILOTS, ReplayPlan, planned, read
+from hushmq.evaluation.replay.replay_site import LARGER, ReplayPlan, planned, read
 from tests.recordings import DATA, needs_data
 
 
@@ -30,11 +31,20 @@ class TestReplay:
         """
         monkeypatch.setattr(replay_site, "GRACE_S", 8.0)
         recordings = read(DATA / "meditation" / "normal_N1-N11.csv.gz")
-        sleepers = [one for one in recordings if one.name in PILOTS]
+        sleepers = [one for one in recordings if one.name in FIRST_PILOT]
         results = []
         for per_device in (True, False):
-            stream, said = planned(tmp_path, sleepers, 500, per_device=per_device, period_ms=4)
-            assert any(line.startswith("Θ is 9 chains of 2 regimes") for line in said)
+            stream, said = planned(
+                tmp_path,
+                sleepers,
+                500,
+                LARGER,
+                per_device=per_device,
+                period_ms=4,
+                pilots=FIRST_PILOT,
+            )
+            assert any(line.startswith("Θ is 12 chains of 2 regimes") for line in said)
+            assert any(line.startswith("a new person is covered with a probability of 0.9") for line in said)
             result = run_replay(sleepers, ReplayPlan(stream, ticks=1_000, window=500), lambda _: None)
             assert result.verified
             for sleeper in sleepers:
@@ -48,7 +58,7 @@ class TestReplay:
             results.append(result)
         page = tmp_path / "replay.md"
         by_devices, of_cohort = results
-        write(by_devices, of_cohort, {"device": ["a plan"], "cohort": ["another"]}, page)
+        write(by_devices, of_cohort, {"device": ["a plan"], "cohort": ["another"]}, "a table", page)
         assert "| N5 (pilot) |" in page.read_text(encoding="utf-8")
         assert (tmp_path / "replay.png").stat().st_size > 10_000
 
