@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 START = 2.0
 """Θ before any evidence is wider than what was fitted by this factor both ways."""
-COVERAGE = 0.9
+COVERAGE = 0.95
 """With this probability a new person is covered, unless another is asked for."""
 FEW = 5
 """Fewer recordings tell little of how people differ."""
