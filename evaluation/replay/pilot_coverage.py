@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
-from hushmq.evaluation.replay.replay_site import ASKED, DATA, LARGER, Epsilons, Sleeper, read
+import numpy as np
+
+from hushmq.evaluation.attackers.raw_regimes import fitted_regimes
+from hushmq.evaluation.replay.replay_site import ASKED, DATA, LARGER, PILOTS, Epsilons, Sleeper, read
 from hushmq.plan.fit_regimes import FittedRegimes, fit_regimes
 from hushmq.plan.pilot_margin import Margin, covers
 from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
@@ -19,6 +22,8 @@ FIRST_PILOT = ("n1", "n5", "n10")
 """Whose raw data CGSSY's authors published with their code."""
 SIZES = (3, 5, 8, 11)
 COVERAGES = (0.0, 0.75, 0.9, 0.95)
+ATTACKED = 0.9
+"""Below the default, so its noise is less: who is covered by it is covered by default."""
 DRAWN = 12
 """Pilots of each size that are drawn, for how often the unseen are covered."""
 
@@ -28,6 +33,9 @@ count and release with all of the public's ε, of one device and of eleven toget
 the pilot, who loses no more than ε, to operators and to the public, under the noise that Θ allows."""
 DRAWN_WORDS = """Whether one pilot covers the others is chance. Of {drawn} pilots of each size, drawn at random, so many
 of those left out were covered at ε = {operator:g} and {public:g}:"""
+THREE_WORDS = """Who fits three regimes to a raw recording knows more than two. What it loses then, to operators and
+to the public, under the noise that the pilot {pilots} allows at a coverage of {coverage:g}; both chains are those under
+which the recording is most likely:"""
 NOTES = """- **There is a step, and it is the contrast.** An ε above the log-odds that a regime adds need not hide the
   regime, and errors fall by a factor of a hundred and more. N9's upper regime adds 4.6, and two windows of 2,000 beats
   in a row are mostly one regime: at ε = 2 its share has to stay unknown.
@@ -49,6 +57,20 @@ def coverage_table(sleepers: Sequence[Sleeper], window: int) -> str:
             _table(columns, _priced_pilots(fits, window)),
             DRAWN_WORDS.format(drawn=DRAWN, operator=ASKED[0], public=ASKED[1]),
             _table(drawn, _drawn_pilots(fits)),
+            THREE_WORDS.format(
+                pilots=", ".join(name.upper() for name in PILOTS if name in fits), coverage=ATTACKED
+            ),
+            _table(
+                [
+                    "recording",
+                    *(
+                        f"{count} regimes at {operator:g}, {public:g}"
+                        for count in (2, 3)
+                        for operator, public in (ASKED, LARGER)
+                    ),
+                ],
+                _more_regimes(sleepers, fits),
+            ),
             NOTES,
         ]
     )
@@ -71,7 +93,7 @@ def _priced_pilots(fits: Mapping[str, FittedRegimes], window: int) -> Iterator[S
             errors = []
             for _, public in (ASKED, LARGER):
                 alone = math.sqrt(2) / theta.window_tilt("least-noise", public, "prior") / window
-                errors += [f"{alone:.3f}", f"{alone / math.sqrt(len(fits)):.4f}"]
+                errors += [f"{alone:.3f}", f"{alone / math.sqrt(len(fits)):.3f}"]
             yield (
                 str(size),
                 f"{coverage:g}" if coverage else "recorded only",
@@ -107,6 +129,23 @@ def _drawn_pilots(fits: Mapping[str, FittedRegimes]) -> Iterator[Sequence[str]]:
             ]
             shares.append(", ".join(f"{sum(one) / len(one):.0%}" for one in found))
         yield (str(size), *shares)
+
+
+def _more_regimes(sleepers: Sequence[Sleeper], fits: Mapping[str, FittedRegimes]) -> Iterator[Sequence[str]]:
+    theta = pilot_theta([fits[name] for name in PILOTS if name in fits], ATTACKED)
+    for sleeper in sleepers:
+        row = [sleeper.name.upper() + (" (pilot)" if sleeper.name in PILOTS else "")]
+        for count in (2, 3):
+            own = RegimeTheta.of([fitted_regimes([sleeper.states.astype(np.int64)], regimes=count)])
+            for epsilons in (ASKED, LARGER):
+                losses = [own.constant_loss(*theta.largest_tilts(one, "prior"), "prior") for one in epsilons]
+                row.append(
+                    ", ".join(
+                        f"{loss:.2f}" if loss <= 1.001 * most else f"**{loss:.2f}**"
+                        for loss, most in zip(losses, epsilons, strict=True)
+                    )
+                )
+        yield row
 
 
 def _table(columns: Sequence[str], rows: Iterator[Sequence[str]]) -> str:

@@ -24,8 +24,8 @@ Windows of {window:,} beats, all else as the product chooses it.
 
 The policies are `hushmq plan`'s, pushed with `hushmq push`. Nobody may fit Θ to what is to be protected: plan was given
 the recordings of a pilot of five, {pilots}; of the other six it knows nothing, and it covers them by how the five
-differ (`--coverage`, 0.9 by default). The clock is the replay's, {rate} beats a second. A recording that is over begins
-again. One run each; the noise is real, so the next one differs."""
+differ (`--coverage`, 0.95 by default). The clock is the replay's, {rate} beats a second. A recording that is over
+begins again. One run each; the noise is real, so the next one differs."""
 PLANNED = """Asked for releases of the cohort at ε = {asked}, and of each device too at {larger}, plan says what it
 chooses, and why:"""
 COVERED = """Each recording, and the chain with two regimes that fits its correlations, as plan fits one. “Loses”: what

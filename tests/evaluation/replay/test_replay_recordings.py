@@ -44,7 +44,7 @@ class TestReplay:
                 pilots=FIRST_PILOT,
             )
             assert any(line.startswith("Θ is 12 chains of 2 regimes") for line in said)
-            assert any(line.startswith("a new person is covered with a probability of 0.9") for line in said)
+            assert any(line.startswith("a new person is covered with a probability of 0.95") for line in said)
             result = run_replay(sleepers, ReplayPlan(stream, ticks=1_000, window=500), lambda _: None)
             assert result.verified
             for sleeper in sleepers:
