@@ -118,7 +118,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    stream, allowed, reasons = _stream(args)
+    stream, allowed, reasons, recorded_only = _stream(args)
     window = next(iter(stream.windows))
     _check_files(args)
     tried: list[tuple[float, float]] = []
@@ -134,6 +134,8 @@ def run(args: argparse.Namespace) -> int:
     stream, why = _maker(args, stream, period)
     reasons += why
     plan = stream.plan(period)
+    if recorded_only is not None:
+        reasons.append(stream.price_of_covering(plan, period, recorded_only))
     reached = None if args.error is None else _reach(stream, plan, window, args.error)
     if reached is not None and args.epsilon is None and reached["epsilon"] is not None:
         plan = stream.plan(period, reached["epsilon"])
@@ -156,8 +158,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], bool], list[str]]:
-    """Return what is asked, which periods are possible, and why Θ is what it is."""
+def _stream(
+    args: argparse.Namespace,
+) -> tuple[PlannedStream, Callable[[float], bool], list[str], Assumption | None]:
+    """Return what is asked, which periods are possible, why Θ is what it is, and that of the recorded people alone."""
     if (args.dwell is None) == (args.recording is None):
         raise Problem("--lasting: give either it, or --recording")
     if not 1 <= args.devices <= 10**7:
@@ -176,6 +180,7 @@ def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], 
             raise Problem(f"--{option}: {error}") from None
     assumption: Callable[[float], Assumption]
     reasons: list[str] = []
+    recorded_only: Assumption | None = None
     adversary: Adversary = args.adversary or "informed"
     if args.recording is not None:
         recorded = RecordedTheta.choose(
@@ -188,6 +193,7 @@ def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], 
         )
         states, dwell, adversary = recorded.recordings[0].names, recorded.dwell(), recorded.adversary
         assumption, allowed, reasons = recorded.assumption, recorded.allowed, list(recorded.reasons)
+        recorded_only = recorded.recorded_only
         if recorded.regimes is not None and args.period is None:
             args.period = float(args.every)
     else:
@@ -219,7 +225,7 @@ def _stream(args: argparse.Namespace) -> tuple[PlannedStream, Callable[[float], 
         devices=args.devices,
         by_devices=args.made_by == "device",
     )
-    return stream, allowed, reasons
+    return stream, allowed, reasons, recorded_only
 
 
 def _recordings(args: argparse.Namespace, names: tuple[str, ...] | None) -> list[Recording]:

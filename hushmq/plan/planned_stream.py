@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushmq.broker.contract.policy_message import (
     Assumption,
@@ -89,6 +89,19 @@ class PlannedStream:
         """Return the mean logarithm of the errors asked for, before anything is learned; infinite where nothing is."""
         found = [one.standard_error for one in plan.first_windows if one.scope in self.scopes]
         return sum(map(math.log, found)) / len(found) if found else math.inf
+
+    def price_of_covering(self, plan: StreamPlan, period: float, recorded_only: Assumption) -> str:
+        """Return by how much the intervals are wider at first than if Θ covered the recorded people alone, in words."""
+        alone = replace(self, assumption=lambda _: recorded_only).plan(period)
+        now = {(one.window, one.scope): one.half_width for one in plan.first_windows}
+        parts = [
+            f"{one.window} of {'the cohort' if one.scope == 'cohort' else 'a device'} "
+            f"{'nothing' if (one.window, one.scope) not in now else f'±{now[one.window, one.scope]:.2g}'} "
+            f"instead of ±{one.half_width:.2g}"
+            for one in alone.first_windows
+            if one.scope in self.scopes
+        ]
+        return f"the price of covering more than the recorded ones (--coverage 0): {', '.join(parts)}"
 
     def width(self, plan: StreamPlan, window: str) -> float:
         """Return the half-width of a window's interval for the first scope that was asked for, once Θ is learned."""

@@ -33,6 +33,8 @@ class RecordedTheta:
     adversary: Adversary
     regimes: Assumption | None = None
     """Chains with regimes, for the recordings' own period; None for first-order chains."""
+    recorded_only: Assumption | None = None
+    """Where more than the recorded people are covered: the Θ that would cover these alone."""
     reasons: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -83,7 +85,8 @@ class RecordedTheta:
             *covering,
         ]
         assumption = Assumption(start=theta_message(start), floor=theta_message(floor))
-        return cls(recordings, every, against, assumption, tuple(reasons))
+        alone = Assumption(start=theta_message(listed(fits)[0]), floor=assumption.floor) if wider else None
+        return cls(recordings, every, against, assumption, alone, tuple(reasons))
 
     def assumption(self, period: float) -> Assumption:
         """Return Θ at a period; Problem where the rows are too few for it."""

@@ -110,7 +110,10 @@ def test_plan_says_whom_it_covers(tmp_path: Path, capsys: pytest.CaptureFixture[
     for coverage in ("0.9", "0"):
         assert main([*words, "--coverage", coverage]) == 0
         found[coverage] = json.loads(capsys.readouterr().out)["presence"]
-    whom, left_out, few = found["0.9"]["reasons"][2:]
+    whom, left_out, few, price = found["0.9"]["reasons"][2:]
+    assert price.startswith(
+        "the price of covering more than the recorded ones (--coverage 0): odd of the cohort ±"
+    )
     assert whom.startswith(
         "a new person is covered with a probability of 0.9, if people differ as these 3 do"
     )

@@ -49,14 +49,15 @@ def test_regimes_and_the_maker_are_chosen_with_a_reason(
     words = f"plan --recording {path} --every 1s --devices 40 --window odd=1009s --per-device --json".split()
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)["presence"]
-    regimes, against, whom, maker = found["reasons"]
+    regimes, against, whom, maker, price = found["reasons"]
     assert "chains of 2 regimes" in regimes
     assert "nothing is promised to anybody else" in whom
+    assert price.startswith("the price of covering")
     assert against.startswith("the prior adversary")
     assert maker.startswith("each device counts")
     assert main([*words, "--made-by", "stream"]) == 0
     asked = json.loads(capsys.readouterr().out)["presence"]
-    assert len(asked["reasons"]) == 3
+    assert len(asked["reasons"]) == 4
     errors = [
         {one["scope"]: one["standard_error"] for one in each["first_windows"]} for each in (found, asked)
     ]
