@@ -65,12 +65,15 @@ class SiteFolder:
                 authority.issue_server(self.description.certified_hosts)
         for role in ROLES:
             for name in self.description.named(role):
-                if self.description.identify == "password":
-                    self._make_password(name)
-                elif not self.authority.files(name)[0].exists():
-                    self.authority.issue_client(name)
+                self._make_secret(name)
         if self.description.nodes:
             self._make_password(CLUSTER)
+
+    def _make_secret(self, name: str) -> None:
+        if self.description.identify == "password":
+            self._make_password(name)
+        elif not self.authority.files(name)[0].exists():
+            self.authority.issue_client(name)
 
     def _make_password(self, name: str) -> None:
         if not self.password_file(name).exists():
@@ -158,7 +161,10 @@ class SiteFolder:
         known = self.description.role(name)
         if known is not None:
             raise Problem(f"{name} already exists, with the role {known}")
-        self.change(self.description.with_names(role, (*self.description.own(role), name)))
+        described = self.description.with_names(role, (*self.description.own(role), name))
+        # Before the description names it: a broker that runs follows the description, and makes what is missing.
+        self._make_secret(name)
+        self.change(described)
         self.complete()
 
     def revoke(self, name: str) -> None:
