@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 from hushmq.broker.contract.problem import Problem
 
 LEAST_WIDTH = 80
+FONTS = re.compile(r"\s*@font-face \{[^}]*\}")
+"""Rich has viewers load a font from another host: a picture of ours loads nothing."""
 
 
 def save_screen(path: Path, title: str, text: str) -> None:
@@ -23,6 +26,6 @@ def save_screen(path: Path, title: str, text: str) -> None:
     console = Console(record=True, width=width, file=io.StringIO())
     console.print(Text(text))
     try:
-        path.write_text(console.export_svg(title=title, unique_id="hushmq"))
+        path.write_text(FONTS.sub("", console.export_svg(title=title, unique_id="hushmq")))
     except OSError as error:
         raise Problem(f"--picture: {path}: {error.strerror}") from None

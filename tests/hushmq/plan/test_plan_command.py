@@ -112,6 +112,7 @@ def test_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, f"{FAST} --output {figure} --picture {screen}")
     assert "<svg" in figure.read_text()
     assert "hushmq&#160;plan" in screen.read_text()
+    assert 'url("http' not in screen.read_text(), "a picture loads nothing"
 
 
 def test_odds_are_those_of_the_budget(capsys: pytest.CaptureFixture[str]) -> None:
