@@ -1,10 +1,10 @@
 """Killed with -9 at every step of charge and release: no release without a debit, no debit lost, no result drawn twice.
 
 The window that is closed is the last before a look, so the steps are also those of drawing the statistics that have
-waited since the first window, and of looking at them. A step is every statement sent to the database, the moment before
-and after every commit, before and after the mark is written, and before and after every publication. The child counts
-its steps and kills itself at the one it was told; then another child starts on what is left, as the service manager
-would start it, and ends its work.
+waited since the first window, and of looking at them. A step is every statement that writes to the database, the moment
+before and after every commit, before and after the mark is written, and before and after every publication. The child
+counts its steps and kills itself at the one it was told; then another child starts on what is left, as the service
+manager would start it, and ends its work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from sqlalchemy import Connection, event, select
+from sqlalchemy import Connection, select
 
 from hushmq.broker.contract.messages import Release, decode
 from hushmq.broker.contract.policy_message import Audiences, Window
@@ -35,25 +35,13 @@ from hushmq.calibrator.windows.close_window import close_window
 from hushmq.pufferfish.binary.binary_theta import BinaryTheta
 from tests.calibrator.conftest import Databases
 from tests.calibrator.site import START, STREAM, TOPICS, WIDE, Clock, desk, policy, stream_policy
+from tests.calibrator.steps import Steps
 from tests.child import SOON, in_child
 
 EACH = {"short": Window(ticks=20, scopes=("device",))}
 """As many results of one debit as there are devices."""
 DEVICES, BEFORE = 3, FIRST_UPDATE - 1
 """Devices, and windows that are closed and published before."""
-
-
-class Steps:
-    """Counts steps and dies at one of them."""
-
-    def __init__(self, die_at: int | None) -> None:
-        self._left = die_at
-
-    def __call__(self, *_: object, **__: object) -> None:
-        if self._left is not None:
-            self._left -= 1
-            if self._left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def work(url: str, folder: Path, step: Steps) -> None:
@@ -70,8 +58,7 @@ def work(url: str, folder: Path, step: Steps) -> None:
         mock.patch.object(mark_module, "write_marks", marking),
         desk(url, clock=clock, mark_path=folder / "mark") as here,
     ):
-        event.listen(here.engine, "before_cursor_execute", step)
-        event.listen(here.engine, "commit", step)
+        step.follow(here.engine)
         here.cohort.close_due()
         step()
         world = os.open(folder / "world", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -135,7 +122,7 @@ def test_killed_at_every_step(databases: Databases, tmp_path: Path) -> None:
     """At any step: what the world has seen is charged and stored; after the restart everything is published once.
 
     A window's sums wait from its debit on, or they are drawn with it, all or none: never both, and never again. Stops
-    when a child got through all its steps alive; there must have been more than 30.
+    when a child got through all its steps alive; there must have been more than 40.
     """
     prepared = databases.fresh()
     with desk(prepared) as here:
@@ -183,7 +170,7 @@ def test_killed_at_every_step(databases: Databases, tmp_path: Path) -> None:
         }
         if ended == 0:
             break
-    assert at > 30
+    assert at > 40
 
 
 def prepare_for_one_more(url: str) -> None:

@@ -38,7 +38,7 @@ from tests.calibrator.site import (
     states,
     stream_policy,
 )
-from tests.calibrator.test_crash import Steps
+from tests.calibrator.steps import Steps
 from tests.child import in_child
 
 DEVICES = 12
@@ -292,8 +292,7 @@ def test_what_was_issued_is_followed_whatever_the_order(here: Desk) -> None:
 def work(url: str, folder: Path, step: Steps) -> None:
     """Make own settings portion by portion and publish each one made, as the daemon does."""
     with desk(url, timer=itertools.count().__next__) as here:
-        event.listen(here.engine, "before_cursor_execute", step)
-        event.listen(here.engine, "commit", step)
+        step.follow(here.engine)
         world = os.open(folder / "world", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         here.cohort.calibrate()
         while True:

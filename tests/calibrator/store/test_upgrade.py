@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, event, inspect, text
+from sqlalchemy import create_engine, inspect, text
 
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.service import back_up_sqlite
@@ -22,6 +22,7 @@ from hushmq.calibrator.store.migrate import Upgrade, check_readable, upgrade
 from hushmq.calibrator.store.open_database import open_store, open_to_upgrade
 from hushmq.calibrator.store.revisions import OURS, Columns, Revisions, columns
 from tests.calibrator.conftest import Databases
+from tests.calibrator.steps import Steps
 from tests.calibrator.store import stored
 from tests.calibrator.store.later import (
     NEXT,
@@ -33,7 +34,6 @@ from tests.calibrator.store.later import (
     schema,
     upgraded,
 )
-from tests.calibrator.test_crash import Steps
 from tests.child import in_child
 
 
@@ -180,8 +180,7 @@ class KilledAtSteps:
 
     def _upgrade(self, step: Steps) -> None:
         engine = open_to_upgrade(self._url)
-        event.listen(engine, "before_cursor_execute", step)
-        event.listen(engine, "commit", step)
+        step.follow(engine)
         for name in ("_copy", "_keep", "_sync"):
             setattr(back_up_sqlite, name, _between(step, getattr(back_up_sqlite, name)))
         upgrade(engine, revisions=self._revisions)
