@@ -6,6 +6,7 @@ that its file names, rounded up, among the workers with the same `cohorts`. What
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,6 +16,8 @@ from hushmq.calibrator.store.cohort_schema import PREFIX
 
 PATIENCE_S = 3.0
 """A cohort that nobody has claimed for so long is taken by any worker that may."""
+SLOW_S = 15.0
+"""The same while another worker has fewer than its share: it may be slow to take what was given up for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +80,19 @@ def next_move(claims: Claims, allowed: Collection[str], unclaimed_s: Mapping[str
     """What a worker that may serve the `allowed` cohorts should do; `unclaimed_s`: for how long nobody has had each."""
     mine = sorted(cohort for cohort in allowed if claims.claimants.get(cohort) == claims.me)
     own = claims.peers.get(claims.me)
-    workers = sum(own is not None and peer.pool == own.pool for peer in claims.peers.values()) or 1
+    pool = {pid for pid, peer in claims.peers.items() if own is not None and peer.pool == own.pool}
+    workers = len(pool) or 1
     share = -(-len(allowed) // workers)
+    load = Counter(claims.claimants.values())
+    has_room = any(load[pid] < len(allowed) // workers for pid in pool - {claims.me})
+    patience_s = SLOW_S if has_room else PATIENCE_S
     order = own.name if own is not None else ""
     free = sorted(
         (cohort for cohort in allowed if cohort in claims.claimants and claims.claimants[cohort] is None),
         key=lambda cohort: blake2b(f"{order}\n{cohort}".encode(), digest_size=8).digest(),
     )
     within = max(0, share - len(mine))
-    beyond = [cohort for cohort in free[within:] if unclaimed_s.get(cohort, 0.0) >= PATIENCE_S]
+    beyond = [cohort for cohort in free[within:] if unclaimed_s.get(cohort, 0.0) >= patience_s]
     excess = len(mine) - share
     release = tuple(mine[-excess:]) if excess > 0 else ()
     return Move(claim=tuple(free[:within]), beyond=tuple(beyond), release=release)

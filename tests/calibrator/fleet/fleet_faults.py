@@ -41,8 +41,11 @@ def say(**what: object) -> None:
 class FleetFaults:
     """The faults. Each is made while devices send, and returns what was measured once all is claimed again."""
 
-    def __init__(self, fleet: BigFleet, *, play_s: float, stopped_s: float = STOPPED_S) -> None:
-        self.fleet, self._play_s, self._stopped_s = fleet, play_s, stopped_s
+    def __init__(
+        self, fleet: BigFleet, *, play_s: float, stopped_s: float = STOPPED_S, wait: bool = True
+    ) -> None:
+        """`wait`: whether a fault is over only when all workers have their shares again."""
+        self.fleet, self._play_s, self._stopped_s, self._wait = fleet, play_s, stopped_s, wait
         self.kinds: dict[str, tuple[str, Callable[[], dict[str, float]]]] = {
             "kill": ("worker: kill -9", self._kill),
             "stop": (f"worker: SIGSTOP for {stopped_s:g} s", self._stop),
@@ -60,7 +63,7 @@ class FleetFaults:
         took = fleet.until(lambda: fleet.all_claimed(without=number), "takeover")
         fleet.play(self._play_s)
         fleet.start_worker(number)
-        return {"claimed_after_s": took, "balanced_after_s": self._balanced()}
+        return {"claimed_after_s": took} | self._balanced()
 
     def _stop(self) -> dict[str, float]:
         fleet, number = self.fleet, random.choice(self._plain())
@@ -68,7 +71,7 @@ class FleetFaults:
         took = fleet.until(lambda: fleet.all_claimed(without=number), "takeover")
         fleet.play(max(0.0, self._stopped_s - took))
         os.kill(fleet.workers[number].pid, signal.SIGCONT)
-        return {"claimed_after_s": took, "balanced_after_s": self._balanced()}
+        return {"claimed_after_s": took} | self._balanced()
 
     def _node(self) -> dict[str, float]:
         number = random.randrange(len(self.fleet.brokers.ports))
@@ -105,7 +108,7 @@ class FleetFaults:
         took = self.fleet.until(lambda: self.fleet.all_claimed(without=last), "takeover")
         self.fleet.play(max(0.0, 20.0 - took))
         cut(off=False)
-        return {"claimed_after_s": took, "balanced_after_s": self._balanced()}
+        return {"claimed_after_s": took} | self._balanced()
 
     def _disk(self) -> dict[str, float]:
         disk = SmallDisk(self.fleet.folder / "marks")
@@ -124,8 +127,11 @@ class FleetFaults:
     def _last(self) -> int:
         return self.fleet.plan.workers - 1
 
-    def _balanced(self) -> float:
-        return self.fleet.until(lambda: self.fleet.balanced(len(self.fleet.workers)), "balance")
+    def _balanced(self) -> dict[str, float]:
+        if not self._wait:
+            return {}
+        balanced = self.fleet.until(lambda: self.fleet.balanced(len(self.fleet.workers)), "balance")
+        return {"balanced_after_s": balanced}
 
 
 def one_after_another(fleet: BigFleet, names: list[str], play_s: float) -> bool:
@@ -160,7 +166,7 @@ def one_after_another(fleet: BigFleet, names: list[str], play_s: float) -> bool:
 
 def soak(fleet: BigFleet, names: list[str], seconds: float, every_s: float, out: Path) -> bool:
     """A fault every so often; at the end the verdict, and a record with the workers' memory."""
-    faults = FleetFaults(fleet, play_s=2.0, stopped_s=fleet.plan.claim_s + 5.0)
+    faults = FleetFaults(fleet, play_s=2.0, stopped_s=fleet.plan.claim_s + 5.0, wait=False)
     plan = asdict(fleet.plan) | {"devices": fleet.plan.cohorts * fleet.plan.devices, "seconds": seconds}
     record: dict[str, list[object]] = {"series": [], "faults": [], "memory": []}
     began, drawn = time.monotonic(), list[str]()

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushmq.calibrator.fleet.cohort_claims import PATIENCE_S, Claims, Peer, next_move, pool_of
+from hushmq.calibrator.fleet.cohort_claims import PATIENCE_S, SLOW_S, Claims, Peer, next_move, pool_of
 
 
 def peers(*pools: str) -> dict[int, Peer]:
@@ -41,15 +41,23 @@ def test_every_cohort_is_served_and_the_load_is_balanced(
     assert None not in claimants.values()
     load = Counter(claimants.values())
     assert all(count <= -(-cohorts // workers) for count in load.values())
-    assert not any(step(claimants, there, me, waited=PATIENCE_S) for me in there)
+    assert not any(step(claimants, there, me, waited=SLOW_S) for me in there)
 
 
 def test_what_nobody_takes_is_taken_beyond_the_share() -> None:
     """A worker that cannot serve its share does not leave cohorts unserved: another has them after a while."""
     claimants: dict[str, int | None] = {"a": 1, "b": None}
     there = peers("pool", "pool")
-    assert next_move(Claims(claimants, there, 1), ["a", "b"], {"b": PATIENCE_S / 2}).beyond == ()
-    assert next_move(Claims(claimants, there, 1), ["a", "b"], {"b": PATIENCE_S}).beyond == ("b",)
+    assert next_move(Claims(claimants, there, 1), ["a", "b"], {"b": SLOW_S - 1}).beyond == ()
+    assert next_move(Claims(claimants, there, 1), ["a", "b"], {"b": SLOW_S}).beyond == ("b",)
+
+
+def test_what_is_nobodys_share_is_taken_sooner() -> None:
+    """Where all others have their shares, rounded down, nothing is waited for but another survey or two."""
+    claimants: dict[str, int | None] = {"a": 1, "b": 1, "c": 2, "d": 3, "e": None}
+    there = peers("pool", "pool", "pool")
+    assert next_move(Claims(claimants, there, 1), list("abcde"), {"e": PATIENCE_S - 1}).beyond == ()
+    assert next_move(Claims(claimants, there, 1), list("abcde"), {"e": PATIENCE_S}).beyond == ("e",)
 
 
 def test_workers_with_other_cohorts_do_not_lessen_the_share() -> None:
