@@ -11,6 +11,7 @@ from hushmq.broker.contract.problem import Problem
 from hushmq.broker.forecast.account_forecast import forecast_accounts
 from hushmq.broker.forecast.window_forecast import window_forecasts
 from hushmq.pufferfish.protocols import Theta
+from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 
 MENTIONED = 4
 """So many changes are mentioned in one line: as it is, a window, a stream, a higher ε."""
@@ -37,8 +38,11 @@ def what_if(policy: Policy, stream: str, thetas: Mapping[str, Theta], devices: i
 
 
 def more_in_words(policy: Policy, stream: str, thetas: Mapping[str, Theta], devices: int) -> str | None:
-    """What one more window, one more stream and twice the public's ε would come to; None without a window."""
-    if not policy.streams[stream].windows:
+    """What one more window, one more stream and twice the public's ε would come to; None without a window.
+
+    None with regimes as well: each forecast takes seconds there, and whoever pushes waits for it. The console has it.
+    """
+    if not policy.streams[stream].windows or isinstance(thetas[stream], RegimeTheta):
         return None
     changes = _changes(policy, stream)[:MENTIONED]
     now, *then = [_outcome(words, policy, stream, changed, thetas, devices) for words, changed in changes]

@@ -22,7 +22,7 @@ expect.set_options(timeout=90_000)
 
 def test_the_console_in_a_browser(tmp_path: Path) -> None:
     """Each step says what it shows."""
-    with chromium() as browser, browsed_site(tmp_path, agents=2) as site:
+    with chromium() as browser, browsed_site(tmp_path) as site:
         with logged_in(browser, site.url, "ann") as page:
             all_is_well(page)
             a_window_is_released_and_drawn(page, site)
@@ -38,7 +38,7 @@ def test_the_console_in_a_browser(tmp_path: Path) -> None:
 def all_is_well(page: Page) -> None:
     """The first page says so without a reload, once all devices are on line and a window has closed."""
     expect(page.locator(".verdict h2")).to_have_text("All is well")
-    expect(page.locator("[data-test=devices] .big")).to_have_text("2 of 2")
+    expect(page.locator("[data-test=devices] .big")).to_have_text("3 of 3")
     expect(page.locator("[data-test=calibrator] .big")).to_have_text("closing windows")
     check_accessible(page)
 
@@ -141,7 +141,7 @@ def a_policy_is_refused_and_mended(page: Page, site: BrowsedSite, folder: Path) 
         expect(proposal).to_have_count(0)
         if version == 2:
             check_accessible(page)
-            expect(rollout).to_contain_text("2 of 2: ε is above the device's own limit")
+            expect(rollout).to_contain_text("3 of 3: ε is above the device's own limit")
             page.goto(f"{site.url}/devices?show=refusing")
             row = page.locator("tr[data-device=wearable-2]")
             expect(row).to_contain_text("ε is above the device's own limit")

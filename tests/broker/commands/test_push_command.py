@@ -461,7 +461,11 @@ def test_a_bad_policy_of_many_states_never_reaches_the_broker(
     [
         ("operator = 4.0", "operator = -1.0", "streams.motion.epsilon.operator"),
         ("operator = 4.0", 'operator = "much"', "streams.motion.epsilon.operator"),
-        ("ticks = 3600", "tocks = 3600", "streams.motion.windows.hour.ticks"),
+        (
+            "ticks = 3600",
+            "tocks = 3600",
+            "streams.motion.windows.hour.tocks: there is no such setting; did you mean ticks?",
+        ),
         (
             'scopes = ["cohort", "device"]',
             'scopes = ["cohort", "cohort"]',
