@@ -58,7 +58,9 @@ class Observer:
         if kind == "z":
             batch = decode(Batch, payload)
             if self._batches.setdefault((device, stream, batch.first), payload) != payload:
-                self._strange.append((device, f"{device}: {stream}: tick {batch.first} came with other bytes"))
+                self._strange.append(
+                    (device, f"{device}: {stream}: tick {batch.first} came with other bytes")
+                )
         elif kind == "release" and payload:
             release = decode(Release, payload)
             if self._releases.setdefault((topic, release.first), payload) != payload:
