@@ -33,6 +33,9 @@ _GROWTH = 4, 3
 # With q + r nearer to 1 there is nothing to gain from the confined odds.
 _LARGEST_SUM = 1.0 - 2.0**-30
 
+# The sides of phases are asked about one tilt after another, and there are many of them.
+_KEPT = 16
+
 _Interval = tuple[float, float]
 
 
@@ -104,8 +107,8 @@ def _informed_side(
     for ticks in _growing(longest):
         low = 1.0 / _odds_after_certainty(*lowest[::-1], ticks)
         high = _odds_after_certainty(*highest, ticks)
-        phases.append((ticks, ChangingSide.of_odds_between(q, r, low, high)))
-    return PhasedSide(ChangingSide.of_any_odds(alpha_of(q, r)), tuple(phases))
+        phases.append((ticks, ChangingSide.of_odds_between(q, r, low, high, kept=_KEPT)))
+    return PhasedSide(ChangingSide.of_any_odds(alpha_of(q, r), kept=_KEPT), tuple(phases))
 
 
 def _growing(last: int) -> Iterator[int]:

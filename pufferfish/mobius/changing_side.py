@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Pieces are passed in order; what goes back and forth after this many differs by rounding alone.
 _MAX_PIECES = 256
 
-# Pieces for one tilt that are remembered at most.
+# Pieces for one tilt that are remembered at most, by a side that is asked about the same tilts again.
 _KEPT = 16_384
 
 # With a larger one nothing changes in double precision.
@@ -147,15 +147,16 @@ def unconfined(alpha: float) -> Kernel:
 class ChangingSide:
     """What the outputs on one side of a tick say at most, favouring one state."""
 
-    def __init__(self, pieces: list[Piece]) -> None:
-        self.pieces = pieces
+    def __init__(self, pieces: list[Piece], *, kept: int = _KEPT) -> None:
+        """`kept`: pieces for one tilt that are remembered at most."""
+        self.pieces, self._kept = pieces, kept
         self._uppers = [piece.upper for piece in pieces]
         self._legs: dict[tuple[float, int], _Leg] = {}
 
     @classmethod
-    def of_any_odds(cls, alpha: float) -> ChangingSide:
+    def of_any_odds(cls, alpha: float, *, kept: int = _KEPT) -> ChangingSide:
         """Nothing is assumed about the expected odds."""
-        return cls([Piece(math.inf, unconfined(alpha))])
+        return cls([Piece(math.inf, unconfined(alpha))], kept=kept)
 
     @classmethod
     def of_kernel(cls, q: float, r: float) -> ChangingSide:
@@ -163,9 +164,11 @@ class ChangingSide:
         return cls([Piece(math.inf, Kernel(q, r, 1))])
 
     @classmethod
-    def of_odds_between(cls, q: float, r: float, low: float, high: float) -> ChangingSide:
+    def of_odds_between(
+        cls, q: float, r: float, low: float, high: float, *, kept: int = _KEPT
+    ) -> ChangingSide:
         """The expected odds lie between low and high."""
-        return cls(_confined(q, r, low, high))
+        return cls(_confined(q, r, low, high), kept=kept)
 
     def up_to(self, most: float) -> ChangingSide:
         """The same side, without levels, where it is known from elsewhere that the outputs say no more than this."""
@@ -255,7 +258,7 @@ class ChangingSide:
     def _at(self, tau: float, place: int) -> _Leg:
         found = self._legs.get((tau, place))
         if found is None:
-            if len(self._legs) >= _KEPT:
+            if len(self._legs) >= self._kept:
                 self._legs.clear()
             upper, kernel, level = self.pieces[place]
             low = self._uppers[place - 1] if place else -math.inf
