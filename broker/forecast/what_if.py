@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from hushmq.broker.contract.policy_message import Policy, StreamPolicy
 from hushmq.broker.contract.problem import Problem
 from hushmq.broker.forecast.account_forecast import forecast_accounts
 from hushmq.broker.forecast.window_forecast import window_forecasts
+from hushmq.broker.service.settings_file import first_error
 from hushmq.pufferfish.protocols import Theta
 from hushmq.pufferfish.regimes.regime_theta import RegimeTheta
 
@@ -47,12 +50,11 @@ def more_in_words(policy: Policy, stream: str, thetas: Mapping[str, Theta], devi
     changes = _changes(policy, stream)[:MENTIONED]
     now, *then = [_outcome(words, policy, stream, changed, thetas, devices) for words, changed in changes]
     window = next(iter(policy.streams[stream].windows))
-    listed = "; ".join(f"with {one.words} {_error(one)}" for one in then)
-    return f"a share of {window} is {_error(now)} (95%); {listed}"
-
-
-def _error(one: WhatIf) -> str:
-    return "not possible" if one.half_width is None else f"±{one.half_width:.2g}"
+    if now.half_width is None:
+        return None
+    listed = [f"with {one.words} ±{one.half_width:.2g}" for one in then if one.half_width is not None]
+    listed += [f"{one.words}: not possible, {one.why_not}" for one in then if one.half_width is None]
+    return f"a share of {window} is ±{now.half_width:.2g} (95%); {'; '.join(listed)}"
 
 
 def _changes(policy: Policy, stream: str) -> list[tuple[str, dict[str, StreamPolicy]]]:
@@ -109,6 +111,11 @@ def _outcome(
         found = forecast_accounts(other, known, dict.fromkeys(streams, devices))[stream]
         windows = window_forecasts(found.account.policy, found.after, devices=devices)
     except (Problem, ValueError) as error:
-        return WhatIf(words, None, None, epsilon.public, epsilon.operator, str(error).splitlines()[0])
+        why = (
+            first_error(error).removeprefix("the file: ")
+            if isinstance(error, ValidationError)
+            else str(error)
+        )
+        return WhatIf(words, None, None, epsilon.public, epsilon.operator, why)
     scale = found.after.shares[0].scale if found.after.shares else None
     return WhatIf(words, windows[0].half_width if windows else None, scale, epsilon.public, epsilon.operator)

@@ -33,3 +33,12 @@ def test_one_line_says_it() -> None:
     )
     quiet = Policy(version=1, cohort="test", streams={STREAM: stream_policy(windows={})})
     assert more_in_words(quiet, STREAM, {STREAM: WIDE}, 50) is None
+
+
+def test_what_is_not_possible_comes_last_with_its_reason() -> None:
+    """A stream with a stride has an account of its own, unless ops say how it depends on others."""
+    strided = policy(stride=4)
+    said = more_in_words(strided, STREAM, {STREAM: WIDE}, 50)
+    assert said is not None
+    assert said.partition("one more stream like it: ")[2].startswith("not possible, streams.")
+    assert "stride: above 1 a stream has an account of its own" in said
