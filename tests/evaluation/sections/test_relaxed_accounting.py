@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from hushmq.evaluation.sections.loss_distribution import count_delta, count_given, laplace_law, stream_delta
-from hushmq.evaluation.sections.recent_methods import renyi_sigma, rows
+from hushmq.evaluation.sections.recent_methods import influence_row, renyi_sigma, rows
 from hushmq.evaluation.sections.relaxed_accounting import stream_row, window_row
+from hushmq.pufferfish.quilt.markov_chain import Chain
 from tests.evaluation.conftest import Result
 
 
@@ -109,3 +110,12 @@ def test_the_table_of_methods() -> None:
     assert min(errors, key=errors.__getitem__) == "ours, best stride, prior"
     assert found["memoised"][9] is None
     assert found["Lange"][4] is None
+
+
+def test_no_influence_curve_is_below_ours_with_two_states() -> None:
+    """What our tilt allows and what loses more than ε are the same there; with three states there may be a gap."""
+    _, _, ours, beyond, times = influence_row("two", Chain([[0.9, 0.1], [0.2, 0.8]]), 1.0)
+    assert float(times or 0) == pytest.approx(1.0, abs=1e-6)
+    assert ours == pytest.approx(beyond, rel=1e-6)
+    three = Chain([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]])
+    assert 1.0 - 1e-9 <= float(influence_row("three", three, 1.0)[4] or 0) < 1.5
