@@ -166,3 +166,9 @@ def test_the_parts_of_an_epsilon() -> None:
     assert coupled_parts([0.0]) == 1.0
     copies = [dependent_privacy.Dependence([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]])] * 3
     assert dependent_privacy.scale(1.0, copies, 2.0).scale == pytest.approx(coupled_parts([1.0] * 4) / 2.0)
+
+
+def test_every_account_needs_its_coupling() -> None:
+    """A loss without one is not left out of the sum in silence."""
+    with pytest.raises(ValueError, match="zip"):
+        coupled_loss([1.0, 1.0, 1.0], [0.2, 0.5], 0)
