@@ -3,7 +3,8 @@
 The paper is Markdown in which every measured number is a reference into docs/results.md, which `make results` writes:
 
     {value: table's title; column=value, …; column}     one cell of the row that has these values
-    {table: title; column, column, …; column=value|…}   these columns, of the rows that have one of these values
+    {table: title; column, column, …; column=value & column=value|…}
+                                                         these columns, of the rows that have one such set of values
     {finding: words}                                     the finding that has these words
     <!-- if: section's title --> … <!-- end -->          left out where the page has no such section
 
@@ -91,11 +92,20 @@ def _part(rows: list[dict[str, str]], columns: str, conditions: str) -> str:
             raise Problem(f"{left}: the table has no such column")
         wanted.append(max(fitting, key=len))
         left = left[len(wanted[-1]) + 2 :]
-    kept = [row for row in rows if any(_has(row, one) for one in conditions.split("|"))]
+    kept = [
+        row
+        for row in rows
+        if any(all(_has(row, one) for one in each.split(" & ")) for each in conditions.split("|"))
+    ]
     if not kept:
         raise Problem(f"{conditions}: no row of the table")
-    lines = [wanted, ["---"] * len(wanted), *([row[one] for one in wanted] for row in kept)]
+    sides = ["---:" if all(map(_is_number, (row[one] for row in kept))) else ":---" for one in wanted]
+    lines = [wanted, sides, *([row[one] for one in wanted] for row in kept)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "–" or re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", cell) is not None
 
 
 TEMPLATE = """
@@ -104,10 +114,10 @@ TEMPLATE = """
 #set par(justify: true, leading: 0.62em)
 #set heading(numbering: "1.1")
 #show heading: set block(above: 1.1em, below: 0.6em)
-#show figure: set block(breakable: true)
-#show table: set text(size: 7pt)
+#show figure.where(kind: image): set figure(placement: auto)
+#show table: set text(size: 7.5pt, hyphenate: false)
+#show table: set par(justify: false)
 #set table(stroke: 0.3pt + gray, inset: 3pt)
-#show figure.where(kind: image): set image(width: 78%)
 #let horizontalrule = line(length: 100%)
 #align(center)[#text(size: 16pt, weight: "bold")[TITLE] #v(0.3em) AUTHOR]
 #block(inset: (x: 1cm))[#text(size: 9pt)[*Abstract.* ABSTRACT]]
@@ -122,10 +132,16 @@ def typeset(paper: str, out: Path) -> int:
     named = dict(re.findall(r'^(title|author): "(.*)"$', head, re.MULTILINE))
     abstract = " ".join(head.split("abstract: |\n", 1)[1].split())
     body = re.sub(r"\]\(\.\./results/", "](results/", body)
-    options = {"to": "typst", "format": "markdown-implicit_figures+pipe_tables"}
+    # Without a limit to a line's length pandoc leaves the widths of columns to typst.
+    options: dict[str, Any] = {
+        "to": "typst",
+        "format": "markdown-implicit_figures",
+        "extra_args": ["--columns=1000"],
+    }
     front = TEMPLATE.replace("TITLE", named["title"]).replace("AUTHOR", named["author"])
     front = front.replace("ABSTRACT", pandoc.convert_text(abstract, **options))
-    text = front + pandoc.convert_text(body, **(options | {"format": "markdown+pipe_tables"}))
+    body = re.sub(r"(?<!\$)\be\^ε", r"$e^\\varepsilon$", body)
+    text = front + pandoc.convert_text(body, **(options | {"format": "markdown"}))
     source = out.parent / "paper.typ"
     source.write_text(text, encoding="utf-8")
     figures = out.parent / "results"
