@@ -4,8 +4,8 @@ A record has what the page shows of one full run, with its seed, versions, day a
 and the numbers of a quick run of the same code. As long as the sources are the same, so are the numbers. Where they
 are not, a quick run decides: if it still gives the recorded numbers, the record stands; if not, the section is stale,
 and `make results` runs it again. Tests run every section in its quick form (tests/evaluation/conftest.py) and fail
-where it is stale. A digest alone would ask for a full run after every change of `pufferfish`; words alone would miss
-most changes of numbers.
+where it is stale. A section without a record is named on the page as not yet measured. A digest alone would ask for a
+full run after every change of `pufferfish`; words alone would miss most changes of numbers.
 """
 
 from __future__ import annotations

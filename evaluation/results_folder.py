@@ -40,6 +40,7 @@ class SectionResult:
     quick: bool
     seed: int
     seconds: float
+    processor_seconds: float
     versions: dict[str, str]
     items: Sequence[Item] = ()
 
@@ -143,5 +144,5 @@ def _write_png(picture: Picture, path: Path, origin: str) -> None:
 
 
 def as_json(result: SectionResult) -> dict[str, Any]:
-    """The section as JSON; `results_page` builds the summary from it."""
+    """The section as JSON; `published_results` keeps of it what the page shows."""
     return {**asdict(result), "items": [{"is": type(item).__name__, **asdict(item)} for item in result.items]}

@@ -41,7 +41,7 @@ def run(plan: EvaluationPlan, listener: ProgressListener) -> Iterator[tuple[Sect
 
 
 def _one(name: str, plan: EvaluationPlan, listener: ProgressListener) -> SectionResult:
-    started = time.monotonic()
+    started, used = time.monotonic(), time.process_time()
     about, reason, items = "", "", list[Item]()
     try:
         module = SECTIONS[name].load()
@@ -62,6 +62,7 @@ def _one(name: str, plan: EvaluationPlan, listener: ProgressListener) -> Section
         quick=plan.quick,
         seed=plan.seed,
         seconds=time.monotonic() - started,
+        processor_seconds=time.process_time() - used,
         versions=folder.versions(),
         items=() if reason else items,
     )

@@ -88,8 +88,8 @@ ORDER = {
     ],
     "evaluation": [
         *("section_report", "evaluation_progress", "section_list", "results_folder", "recordings", "fetch"),
-        *("results_page", "stale_results", "paper_document"),
-        *("section_runner", "attackers", "replay", "estimation", "benchmarks", "sections"),
+        *("section_runner", "published_results", "results_page", "paper_document"),
+        *("attackers", "replay", "estimation", "benchmarks", "sections"),
         *("attacks", "papers", "evaluate_command"),
     ],
     "hushmq": [

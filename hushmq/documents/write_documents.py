@@ -25,7 +25,7 @@ WRITERS = (
     "hushmq.broker.reference.policy_reference",
     "hushmq.broker.reference.asyncapi",
     "hushmq.broker.reference.topics_page",
-    "hushmq.evaluation.stale_results",
+    "hushmq.evaluation.results_page",
     "hushmq.evaluation.benchmarks.benchmarks_page",
     "hushmq.evaluation.benchmarks.measured_blocks",
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hushmq.evaluation.published_results import read, stale
 from tests.hushmq.command import Hushmq
 from tests.recordings import DATA
 
@@ -40,7 +41,7 @@ class Result:
 
 @pytest.fixture
 def quick(hushmq: Hushmq, tmp_path: Path) -> Callable[..., Result]:
-    """Run one section with --quick, and read what it wrote."""
+    """Run one section with --quick, and read what it wrote; its published record must not be older than it."""
 
     def run(name: str, *more: object) -> Result:
         out = tmp_path / "results"
@@ -50,6 +51,11 @@ def quick(hushmq: Hushmq, tmp_path: Path) -> Callable[..., Result]:
         assert section["status"] == "done", section
         for file in section["files"]:
             assert (out / file).stat().st_size > 0
-        return Result(out, json.loads((out / f"{name}.json").read_text()))
+        whole = json.loads((out / f"{name}.json").read_text())
+        made = Result(out, whole)
+        record = None if more or made.findings("skipped") else read().get(name)
+        if record is not None and (why := stale(record, whole)):
+            pytest.fail(f"docs/results.md is older than the code: {why}. `make results` runs what is stale")
+        return made
 
     return run

@@ -1,45 +1,75 @@
-"""The page of results: losses first, only what is marked, only from a full run."""
+"""The page of results: losses first, only what is marked, only what a full run has published."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from hushmq.evaluation import published_results as published
 from hushmq.evaluation import results_page as page
 from hushmq.evaluation import section_list as section
-from hushmq.evaluation.results_folder import SectionResult, write
-from hushmq.evaluation.section_report import Finding, Picture, Table
+from hushmq.evaluation.section_list import Job
+from hushmq.evaluation.section_report import Finding, Item, Picture, Table
 from hushmq.explain.figure import Curve, Figure, Panel
 
 LINE = Figure("A line", [Panel("up", "x", "y", [Curve("one", [0, 1], [0, 1])])])
-ITEMS = (
-    Table("kept", "Kept", ("a",), [(1.5,)], main=True),
-    Table("left", "Left out", ("a",), [(2.5,)]),
-    Picture("drawn", LINE, main=True),
-    Picture("undrawn", LINE),
-    Finding("it works"),
-    Finding("it is slow", kind="loses"),
-    Finding("it is small", kind="leads"),
-)
 
 
-def result(*, quick: bool = False) -> SectionResult:
-    return SectionResult("one", "One thing", "About\nit.", "done", "", quick, 1, 2.0, {"Python": "3"}, ITEMS)
+class One:
+    """A section with something of each kind; `value` is what it computes."""
+
+    ABOUT = "About\nit."
+    value = 1.5
+    runs: list[str]
+    pictures = False
+
+    @staticmethod
+    def run(job: Job) -> Iterator[Item]:
+        One.runs.append("quick" if job.quick else "full")
+        yield Table("kept", "Kept", ("a", "b"), [(One.value, None if job.quick else 1.0)], main=True)
+        yield Table("left", "Left out", ("a",), [(2.5,)])
+        if One.pictures:
+            yield Picture("drawn", LINE, main=True)
+            yield Picture("undrawn", LINE)
+        yield Finding("it works")
+        yield Finding("it is slow", kind="loses")
+        yield Finding("it is small", kind="leads")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    title: str = "One thing"
+    module: str = "hushmq.evaluation.section_report"
+
+    def load(self) -> type:
+        return One
 
 
 @pytest.fixture
-def only_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A single section."""
-    monkeypatch.setattr(page, "SECTIONS", {"one": section.SECTIONS["composition"]})
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A single section, published in a folder of its own; the runs that it has had."""
+    One.runs = []
+    monkeypatch.chdir(tmp_path)
+    for module in (page, published, section):
+        monkeypatch.setattr(module, "SECTIONS", {"attacks": Listed()})
+    monkeypatch.setattr("hushmq.evaluation.section_runner.SECTIONS", {"attacks": Listed()})
+    monkeypatch.setattr(published, "RECORDS", tmp_path / "docs" / "results")
+    monkeypatch.setattr(published, "UNSEEDED", frozenset())
+    digest = iter(map(str, range(100)))
+    monkeypatch.setattr(published, "sources", lambda _: next(digest))
+    monkeypatch.setattr(published, "ROOT", tmp_path)
+    return One.runs
 
 
-@pytest.mark.usefixtures("only_one")
-def test_page(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("runs")
+def test_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses come first; tables and figures that are not marked stay out; figures are copied."""
-    write(result(), tmp_path / "results")
-    assert page.main([str(tmp_path / "results"), "--page", str(tmp_path / "docs" / "results.md")]) == 0
+    monkeypatch.setattr(One, "pictures", True)
+    assert page.main([]) == 0
     text = (tmp_path / "docs" / "results.md").read_text()
     assert (
         text.index("it is slow ([One thing](#one-thing))")
@@ -48,29 +78,86 @@ def test_page(tmp_path: Path) -> None:
     )
     assert "**Kept**" in text
     assert "Left out" not in text
-    assert "![A line](results/one-drawn.png)" in text
-    assert [path.name for path in (tmp_path / "docs" / "results").iterdir()] == ["one-drawn.png"]
+    assert "![A line](results/attacks-drawn.png)" in text
+    assert sorted(path.name for path in (tmp_path / "docs" / "results").iterdir()) == [
+        "attacks-drawn.png",
+        "attacks.json",
+    ]
+    assert (tmp_path / "docs" / "attacks.md").read_text().startswith("# One thing\n")
 
 
-@pytest.mark.usefixtures("only_one")
-def test_a_quick_run_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A quick run, or a missing section, is refused in one line and nothing is written."""
-    target = tmp_path / "results.md"
-    assert page.main([str(tmp_path), "--page", str(target)]) == 2
-    assert "has no one: run hushmq evaluate" in capsys.readouterr().err
-    write(result(quick=True), tmp_path)
-    assert page.main([str(tmp_path), "--page", str(target)]) == 2
-    assert "has only a quick run of one" in capsys.readouterr().err
-    assert not target.exists()
+def test_only_what_is_stale_is_run_in_full(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other sources ask for a quick run, other numbers or words of it for a full one; a named section is run anyhow."""
+    assert page.main([]) == 0
+    assert runs == ["quick", "full"]
+    runs.clear()
+    assert page.main([]) == 0
+    assert runs == ["quick"]
+    runs.clear()
+    monkeypatch.setattr(One, "value", 1.51)
+    assert page.main([]) == 0
+    assert runs == ["quick", "full"]
+    runs.clear()
+    monkeypatch.setattr(One, "ABOUT", "Something else.")
+    assert page.main([]) == 0
+    assert page.main(["attacks"]) == 0
+    assert runs == ["quick", "full"] * 2
+    runs.clear()
+    monkeypatch.setattr(published, "sources", lambda _: published.read()["attacks"]["sources"])
+    assert page.main([]) == 0
+    assert runs == []
+
+
+def test_what_cannot_be_run_in_full_is_not_published(
+    runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A recording or a package that is missing leaves the record as it was; one line says so."""
+
+    def partly(job: Job) -> Iterator[Item]:
+        del job
+        yield Finding("no such recording", kind="skipped")
+
+    monkeypatch.setattr(One, "run", partly)
+    assert page.main([]) == 2
+    assert "attacks cannot be published: no such recording" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        page.main(["none"])
+    assert "unknown section 'none'" in capsys.readouterr().err
+    assert not (tmp_path / "docs").exists()
+    assert runs == []
+
+
+def test_numbers_are_compared_as_they_are_read() -> None:
+    """A thousandth is not a difference, a hundredth is; an empty cell is one that a package was missing for."""
+
+    def made(*cells: object) -> dict[str, object]:
+        table = {"is": "Table", "name": "t", "columns": ["a", "b"], "rows": [list(cells)], "main": True}
+        return {"name": "wsc", "title": "T", "about": "A", "items": [table]}
+
+    record = {**made(), "quick": published._tables(made(1.0, "x"))}
+    assert published.stale(record, made(1.0001, "x")) == ""
+    assert published.stale(record, made(None, "x")) == ""
+    assert "a was 1.0 and is 1.01" in published.stale(record, made(1.01, "x"))
+    assert "b was x and is y" in published.stale(record, made(1.0, "y"))
+    assert "never been published" in published.stale(None, made(1.0, "x"))
+
+
+def test_a_digest_is_of_all_that_is_imported() -> None:
+    """Also of what a module imports by way of others, whether a name or a module."""
+    (text,) = (path.read_text() for path in [published.ROOT / "evaluation" / "papers" / "swc_power.py"])
+    assert "hushmq.evaluation.sections.compared_methods" in published._imported(text)
+    assert len({published.sources(name) for name in section.SECTIONS}) == len(section.SECTIONS)
 
 
 def test_the_committed_page() -> None:
-    """Every figure it shows is there and small, none is left over, and it says where we lose."""
-    text = page.PAGE.read_text()
+    """Every figure it shows is there and small, none is left over; it says where we lose, and what is not measured."""
+    text = (published.ROOT / page.PAGE).read_text()
     shown = set(re.findall(r"\]\(results/([^)]+\.png)\)", text))
-    assert shown == {path.name for path in (page.PAGE.parent / "results").iterdir()}
+    assert shown == {path.name for path in published.RECORDS.glob("*.png")}
     for name in shown:
-        assert (page.PAGE.parent / "results" / name).stat().st_size < 60_000, name
+        assert (published.RECORDS / name).stat().st_size < 60_000, name
+    for name in section.SECTIONS:
+        assert name in published.read() or f"`{name}`" in text.split(page.NOT_YET)[1].splitlines()[0], name
     lost = text.split("## Where we lose")[1].split("\n## ")[0]
     assert lost.count("\n- ") >= 3
     for anchor in re.findall(r"\]\(#([^)]+)\)", text):
