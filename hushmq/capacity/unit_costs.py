@@ -139,7 +139,7 @@ def read_costs(path: Path | None) -> tuple[UnitCosts, str]:
         return from_tree(json.loads(chosen.read_text(encoding="utf-8"))), f"from {chosen}"
     except OSError as error:
         raise Problem(f"--costs: {chosen}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Problem(f"--costs: {chosen}: {error}: measure again with hushmq capacity --measure") from None
 
 

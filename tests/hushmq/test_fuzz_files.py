@@ -27,6 +27,7 @@ from hushmq.broker.provision.site_description import read as read_description
 from hushmq.broker.service.settings_file import read_settings
 from hushmq.calibrator.fleet_config import is_fleet
 from hushmq.calibrator.ledger.high_water_mark import read_marks
+from hushmq.capacity.unit_costs import published_costs, read_costs
 from hushmq.commands.chain_file import read_chains
 from hushmq.console.access.users_file import UsersFile, hash_password
 from hushmq.console.activity.activity_log import read_log
@@ -133,6 +134,11 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], object]]] = {
         json.dumps(LOG).encode(),
         lambda path: list(read_log(path)),
     ),
+    "hushmq/capacity/unit_costs.py": (
+        "costs.json",
+        json.dumps(published_costs().as_tree()).encode(),
+        read_costs,
+    ),
     "hushmq/commands/json_file.py": ("chains.json", json.dumps(CHAINS).encode(), read_chains),
     "hushmq/plan/read_recording.py": ("recording.csv", b"t,state\n" + b"1,on\n2,off\n" * 60, _recording),
     "hushmq/verify/export_file.py": (
@@ -156,7 +162,9 @@ ELSEWHERE = {
         console/state/plan_choice.py
         hushmq/verify/exported_epochs.py
         hushmq/verify/pricings.py hushmq/verify/check_reconciled.py hushmq/verify/signed_text.py""",
+    "archives, whose digests the ledger has": "calibrator/ledger/archive_file.py hushmq/verify/check_archives.py",
     "what we stored ourselves, in a database or over a pipe": """
+        hushmq/capacity/measure_windows.py hushmq/setup/up_command.py
         agent/status_socket.py calibrator/roster/left_out.py calibrator/ledger/verify_ledger.py
         calibrator/ledger/policy_epochs.py calibrator/ledger/ledger_export.py calibrator/settings/stored_settings.py
         calibrator/models/choose_model.py calibrator/windows/answer_queries.py calibrator/learning/learned_theta.py
