@@ -327,6 +327,7 @@ cohort = "test"
 [streams.activity]
 states = ["lying", "sitting", "walking"]
 period_ms = 1000
+stride = 1
 adversary = "prior"
 discretiser = {kind = "bins", edges = [1.5, 4.0]}
 epsilon = {operator = 4.0, public = 2.0}
