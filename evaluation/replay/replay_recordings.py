@@ -135,9 +135,28 @@ class ReplayResult:
     """By device, the line of its recording at its first tick; earlier lines were skipped while it had no setting."""
 
     def __post_init__(self) -> None:
-        """Determines these lines: the offset at which sanitized and true states agree best."""
+        """Determines these lines: the offset at which the true states explain the sanitized ones best."""
         for sleeper in self.sleepers:
-            self.lines[sleeper.name] = _first_line(sleeper, self.received.batches[sleeper.name], self.stride)
+            self.lines[sleeper.name] = self._first_line(sleeper)
+
+    def _first_line(self, sleeper: Sleeper) -> int:
+        """The most likely one: with much noise, a stretch of one state agrees as often as the truth."""
+        batches = sorted(self.received.batches[sleeper.name], key=lambda one: one.first)
+        start, stride = batches[0].first, self.stride
+        scores, compared = np.zeros(MOST_LINES), 0
+        for batch in batches:
+            if compared >= ALIGNED:
+                break
+            sent = np.frombuffer(unpack(batch.states, batch.count), dtype=np.uint8)
+            begin, end = (batch.first - start) * stride, (batch.last + 1 - start) * stride
+            true = sleeper.truth(begin, end + MOST_LINES - 1)
+            shifted = np.lib.stride_tricks.sliding_window_view(true, MOST_LINES)[: end - begin]
+            noise = self.noise(batch.noise)
+            for_0 = np.log(np.where(sent == 0, 1 - noise.rho0, noise.rho0))
+            for_1 = np.log(np.where(sent == 1, 1 - noise.rho1, noise.rho1))
+            scores += for_0.sum() + (for_1 - for_0) @ shifted[phase_of(sleeper.name, stride) :: stride]
+            compared += batch.count
+        return int(scores.argmax())
 
     def noise(self, version: int) -> BinaryNoise:
         return binary_noise_of(self.received.settings[version].noise)
@@ -159,21 +178,6 @@ class ReplayResult:
     def published(self, sleeper: Sleeper, first: int, last: int) -> States:
         """Of these the beats that were published."""
         return self.truth(sleeper, first, last)[phase_of(sleeper.name, self.stride) :: self.stride]
-
-
-def _first_line(sleeper: Sleeper, batches: Sequence[Batch], stride: int) -> int:
-    start = min(batch.first for batch in batches)
-    scores, seen = np.zeros(MOST_LINES), 0
-    for batch in sorted(batches, key=lambda one: one.first):
-        if seen >= ALIGNED:
-            break
-        sent = np.frombuffer(unpack(batch.states, batch.count), dtype=np.uint8)
-        begin, end = (batch.first - start) * stride, (batch.last + 1 - start) * stride
-        true = sleeper.truth(begin, end + MOST_LINES - 1)
-        shifted = np.lib.stride_tricks.sliding_window_view(true, MOST_LINES)[: end - begin]
-        scores += (shifted[phase_of(sleeper.name, stride) :: stride] == sent[:, None]).sum(axis=0)
-        seen += batch.count
-    return int(scores.argmax())
 
 
 def run_replay(sleepers: Sequence[Sleeper], plan: ReplayPlan, report: Callable[[str], None]) -> ReplayResult:
