@@ -18,11 +18,18 @@ BY_CALIBRATOR = "the calibrator makes releases from the noisy stream"
 def chosen(stream: StreamPolicy) -> list[str]:
     """What a policy has chosen, each with its reason: nothing is computed for it."""
     regimes = isinstance(stream.theta.start, RegimeThetaMessage)
+    learns = stream.stride == 1 or len(stream.states) == 2
+    if not learns:
+        misfit = "not covered: nothing is learned, and only the watch on the device would show it"
+    else:
+        misfit = (
+            "which Θ is widened to cover" if stream.misfit == "cover" else "which is reported and not covered"
+        )
     kind = (
         "chains with hidden regimes, as theta.start lists them: correlations over long lags are covered"
         if regimes
         else "first-order chains, as theta.start has intervals of them: correlations that last longer are a misfit, "
-        + ("which Θ is widened to cover" if stream.misfit == "cover" else "which is reported and not covered")
+        + misfit
     )
     every = (
         "a stride of 1: every tick is published"
@@ -36,7 +43,7 @@ def chosen(stream: StreamPolicy) -> list[str]:
     if stream.device_windows:
         lines.append(f"{BY_DEVICES}: its noise is drawn there, and nobody else has the counts")
     if stream.windows:
-        lines.append(f"{BY_CALIBRATOR}: what it learns narrows Θ")
+        lines.append(f"{BY_CALIBRATOR}: {'what it learns narrows Θ' if learns else 'nothing is learned'}")
     return lines
 
 
