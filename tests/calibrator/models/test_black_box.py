@@ -20,7 +20,7 @@ from hushmq.calibrator.policy.nano_nats import scale_for
 from hushmq.pufferfish.binary.binary_noise import BinaryNoise
 from hushmq.pufferfish.categorical.categorical_noise import CategoricalNoise
 
-DEVICES = 5_000
+DEVICES = 12_000
 TILT = 700_000_000
 ERROR = 1e-6
 ONE, OTHER = b"\0\1\0\1", b"\0\1\1\1"
