@@ -1,4 +1,4 @@
-"""The published results of each section, docs/results/SECTION.json, of which docs/results.md is made.
+"""The published results of each section, one file for each in docs/results, of which docs/results.md is made.
 
 A record has what the page shows of one full run, with its seed, versions, day and a digest of the section's sources,
 and the numbers of a quick run of the same code. As long as the sources are the same, so are the numbers. Where they

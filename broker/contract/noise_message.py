@@ -123,7 +123,7 @@ class CategoricalNoiseMessage(Message):
         """The loss that the certificate proves; ValueError where it proves none.
 
         docs/theory-k.md, Theorem 8, and against the informed adversary Theorems 10 and 11. With a stride it is that
-        of Theorem 12 for the certificate's tilt, which is computed here and needs no proof.
+        of Theorem 13 for the certificate's tilt, which is computed here and needs no proof.
         """
         _check_states(theta, self.k)
         if not isinstance(theta, CategoricalTheta):

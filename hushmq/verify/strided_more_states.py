@@ -1,4 +1,4 @@
-"""Prices a stream of more than two states that publishes one of every m ticks (docs/theory-k.md, Theorem 12).
+"""Prices a stream of more than two states that publishes one of every m ticks (docs/theory-k.md, Theorem 13).
 
 With λ_d = tanh(Δ_d/4) of the products of d steps, or of shorter ones composed, and 1 − λ the least of 1 − λ_m and of
 all (1 − λ_d) + (1 − λ_{m−d}), the loss is at most twice that of the symmetric chain with P(0→1) = (1 − λ)/2, to the
@@ -35,7 +35,7 @@ class StridedMoreStates:
         self._chain = TwoStateChain(step, step)
 
     def loss(self, tilts: Tilts, before: tuple[Stretch, ...], after: tuple[Stretch, ...]) -> Interval:
-        """At least its own tilt, which every mechanism of this tilt may lose, and at most what Theorem 12 says."""
+        """At least its own tilt, which every mechanism of this tilt may lose, and at most what Theorem 13 says."""
         return Interval(tilts.towards0.low, halved_loss(self._chain, 0, tilts, before, after).high)
 
 

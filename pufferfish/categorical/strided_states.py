@@ -7,7 +7,7 @@ compose: λ_{c+d} ≤ λ_c·λ_d.
 
 A tick that is not published, d ticks after a published one and m − d before the next, may lose more than both. It does
 not if both were priced with 1 − λ = min(1 − λ_m, min_d [(1 − λ_d) + (1 − λ_{m−d})]): that λ is the one of the stream
-(docs/theory-k.md, Theorem 12). Standard library only: a device checks its settings with it.
+(docs/theory-k.md, Theorem 13). Standard library only: a device checks its settings with it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ it: tanh(B_α(x)/4) = λ·tanh(x/4), λ = (1−α)/(1+α). Endless with a tilt o
 
     sinh(loss/4) = sinh(τ/4)/α,   and backwards   sinh(τ/4) = α·sinh(loss/4)
 
-(docs/theory-regimes.md, Theorem R5; docs/theory-k.md, Theorem 12). Standard library only: a device checks its
+(docs/theory-regimes.md, Theorem R5; docs/theory-k.md, Theorem 13). Standard library only: a device checks its
 settings with it.
 """
 

@@ -57,20 +57,20 @@ def test_the_standard_library_is_enough(tmp_path: Path, words: tuple[object, ...
     [
         (("scale", "chain.json", "--epsilon", 1, "--method", "entry"), "numpy", "calibrator"),
         (("explain", "scale", "chain.json"), "numpy", "evaluation"),
-        (("explain", "loss", "--q", 0.2, "--r", 0.2, "--output", "loss.svg"), "matplotlib", "evaluation"),
+        (("explain", "loss", "--q", 0.2, "--r", 0.2, "--output", "loss.png"), "matplotlib", "evaluation"),
     ],
 )
 def test_a_missing_extra_is_named(tmp_path: Path, words: tuple[object, ...], module: str, extra: str) -> None:
     """Where a package is missing, one line says which one and how to install it; exit code 2."""
     path = tmp_path / "chain.json"
     path.write_text(json.dumps(CHAIN))
-    named = [tmp_path / word if word in {"chain.json", "loss.svg"} else word for word in words]
+    named = [tmp_path / word if word in {"chain.json", "loss.png"} else word for word in words]
     complaint = spawn(*named, without=(module,)).complaint
     what = "--output: a picture" if "--output" in words else f"'hushmq {words[0]}'"
     assert (
         complaint == f"hushmq: {what} needs {module}, which is not installed: pip install 'hushmq[{extra}]'\n"
     )
-    assert not (tmp_path / "loss.svg").exists()
+    assert not (tmp_path / "loss.png").exists()
 
 
 def test_a_reader_that_goes_away() -> None:

@@ -112,7 +112,7 @@ def test_a_false_claim_is_exit_code_1(export: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "Expecting value"),
+        ("", "it is not JSON"),
         ("[]", "it is no export of format 1"),
         ('{"export": 2}', "it is no export of format 1"),
         ('{"export": 1}', "it lacks 'policies'"),

@@ -1,4 +1,4 @@
-"""Theorem 12: strided streams of k states, against linear programs over all likelihoods and all known states."""
+"""Theorem 13: strided streams of k states, against linear programs over all likelihoods and all known states."""
 
 from __future__ import annotations
 
