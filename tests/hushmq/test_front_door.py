@@ -66,9 +66,11 @@ def test_a_missing_extra_is_named(tmp_path: Path, words: tuple[object, ...], mod
     path.write_text(json.dumps(CHAIN))
     named = [tmp_path / word if word in {"chain.json", "loss.png"} else word for word in words]
     complaint = spawn(*named, without=(module,)).complaint
-    what = "--output: a picture" if "--output" in words else f"'hushmq {words[0]}'"
-    assert (
-        complaint == f"hushmq: {what} needs {module}, which is not installed: pip install 'hushmq[{extra}]'\n"
+    what, instead = f"'hushmq {words[0]}'", ""
+    if "--output" in words:
+        what, instead = "--output: a PNG", "give a name that ends in .svg, or "
+    assert complaint == (
+        f"hushmq: {what} needs {module}, which is not installed: {instead}pip install 'hushmq[{extra}]'\n"
     )
     assert not (tmp_path / "loss.png").exists()
 
