@@ -18,7 +18,7 @@ from hushmq.evaluation.benchmarks.benchmark_run import ROOT, Run
 PUBLISHED = ROOT / "docs" / "benchmarks.json"
 
 _FACTS = ("time", "commit", "cores", "processor", "load", "python", "versions")
-_AIM = re.compile(r"([≤≥]) ([\d.,]+) ?(\S*)")
+_AIM = re.compile(r"([≤≥<]) ([\d.,]+) ?(\S*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,13 @@ def missed(row: Row) -> bool:
     if match is None or row.value is None or match[3] not in {row.unit, ""}:
         return False
     bound = float(match[2].replace(",", ""))
-    return row.value > bound if match[1] == "≤" else row.value < bound
+    match match[1]:
+        case "≤":
+            return row.value > bound
+        case "<":
+            return row.value >= bound
+        case _:
+            return row.value < bound
 
 
 def number(value: float, *, digits: int = 4) -> str:

@@ -63,6 +63,8 @@ def test_a_block_without_rows_is_an_error(root: Path) -> None:
         (5.1, "ms", "≤ 5 ms", True),
         (900.0, "/s", "≥ 1,000 /s", True),
         (1.2, "exponent", "≤ 1.1", True),
+        (2.0, "%", "< 2 %", True),
+        (1.9, "%", "< 2 %", False),
         (5.1, "ms", "≤ 5 s", False),
         (5.1, "ms", "flat", False),
         (None, "ms", "≤ 5 ms", False),
